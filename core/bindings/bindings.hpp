@@ -1,0 +1,43 @@
+// What the binding files share: array types and the rows as Python sees them.
+#pragma once
+
+#include "rows.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+namespace nb = nanobind;
+
+namespace bridle {
+
+template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using MutableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// A view and the Python objects whose memory it reads.
+struct PyRows {
+  AnyRows view;
+  nb::object owner;
+};
+
+inline int64_t n_rows(const PyRows &rows) {
+  return std::visit([](const auto &r) { return r.n_rows; }, rows.view);
+}
+inline int64_t n_weights(const PyRows &rows) {
+  return std::visit([](const auto &r) { return r.n_features + 1; }, rows.view);
+}
+
+// Sizes are checked here, once for every kernel: a short array would be read past its end.
+template <class Array> void expect_size(const Array &array, int64_t size, const char *name) {
+  if (static_cast<int64_t>(array.shape(0)) != size)
+    throw nb::value_error((std::string(name) + " has " + std::to_string(array.shape(0)) +
+                           " entries, expected " + std::to_string(size))
+                              .c_str());
+}
+
+void bind_rows(nb::module_ &m);
+void bind_dcd(nb::module_ &m);
+void bind_pegasos(nb::module_ &m);
+
+} // namespace bridle

@@ -1,0 +1,8 @@
+#include "bindings.hpp"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled core of bridle: kernels without policy.";
+  bridle::bind_rows(m);
+  bridle::bind_dcd(m);
+  bridle::bind_pegasos(m);
+}

@@ -1,0 +1,110 @@
+// Sequential passes over the rows: what certificates and predictions are made of. All sums are in
+// float64, and every result is the same for any number of threads.
+#pragma once
+
+#include "parallel.hpp"
+#include "rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bridle {
+
+struct ScanResult {
+  bool canonical; // the columns of every row strictly increase
+};
+
+// The block structure depends on the data alone, never on the threads.
+template <class Rows> int64_t pass_blocks(const Rows &rows) {
+  return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::min<int64_t>(64, rows.n_rows));
+}
+
+template <class Value, class Column>
+bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {
+  const int64_t begin = rows.offsets[i], end = rows.offsets[i + 1];
+  bool increasing = true;
+  int64_t previous = -1;
+  for (int64_t k = begin; k < end; ++k) {
+    const int64_t column = rows.columns[k];
+    if (column < 0 || column >= rows.n_features)
+      throw std::invalid_argument("row " + std::to_string(i) + " has column index " +
+                                  std::to_string(column) + ", outside 0.." +
+                                  std::to_string(rows.n_features - 1));
+    increasing &= column > previous;
+    previous = column;
+  }
+  return increasing;
+}
+
+template <class Value> bool check_row(const DenseRows<Value> &, int64_t) { return true; }
+
+// One pass that answers all questions about the input: indices within bounds, values finite, columns
+// in order; and |x_i|^2 of every row, the constant feature included.
+template <class Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {
+  const int64_t n_blocks = pass_blocks(rows);
+  std::vector<char> canonical(n_blocks, 1);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      if (!check_row(rows, i))
+        canonical[block] = 0;
+      squared_norms[i] = rows.squared_norm(i);
+      if (!std::isfinite(squared_norms[i])) {
+        rows.for_each(i, [&](int64_t column, auto value) {
+          if (!std::isfinite(value))
+            throw std::invalid_argument("X contains NaN or infinity: row " + std::to_string(i) +
+                                        ", column " + std::to_string(column));
+        });
+        throw std::invalid_argument("row " + std::to_string(i) +
+                                    " is too large: its squared length overflows float64; scale "
+                                    "the features");
+      }
+    }
+  });
+  return {std::all_of(canonical.begin(), canonical.end(), [](char c) { return c; })};
+}
+
+// scores[i] = w . x_i, the constant feature included.
+template <class Rows>
+void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
+  const int64_t n_blocks = pass_blocks(rows);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i)
+      scores[i] = rows.template dot<double>(i, w);
+  });
+}
+
+// Private sums cost n_features each: no more of them than the work justifies.
+template <class Rows> int64_t sum_blocks(const Rows &rows) {
+  return std::clamp<int64_t>(rows.nnz() / (4 * (rows.n_features + 1) + 65536), 1, 8);
+}
+
+// w = sum_i coefficients[i] x_i and, where w_at is given, scores[i] = w_at . x_i in the same pass:
+// each row is read once for both.
+template <class Rows>
+void combine(const Rows &rows, const double *coefficients, double *w, const double *w_at,
+             double *scores, int n_threads) {
+  const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
+  std::vector<double> partial(static_cast<size_t>((n_blocks - 1) * width));
+  std::fill_n(w, width, 0.0);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    double *sum = block == 0 ? w : partial.data() + (block - 1) * width;
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      if (w_at)
+        scores[i] = rows.template dot<double>(i, w_at);
+      if (coefficients[i] != 0)
+        rows.add(i, coefficients[i], sum);
+    }
+  });
+  for (int64_t block = 1; block < n_blocks; ++block)
+    for (int64_t k = 0; k < width; ++k)
+      w[k] += partial[(block - 1) * width + k];
+}
+
+} // namespace bridle
