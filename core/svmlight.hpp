@@ -189,7 +189,8 @@ inline const char *token_end(const char *p) {
 // decides.
 inline const char *read_common_number(const char *p, double &number) {
   const bool negative = *p == '-';
-  p += negative | (*p == '+');
+  if (!is_digit(*p) && (negative || *p == '+'))
+    ++p; // a branch, so that the processor runs ahead of the sign
   const auto lead = static_cast<unsigned char>(*p - '0');
   if (lead > 9)
     return nullptr;
@@ -205,6 +206,9 @@ inline const char *read_common_number(const char *p, double &number) {
       decimals += more.length;
     }
     p += 2 + decimals;
+  } else if (ends_token(p[1])) {
+    mantissa = lead; // nearly always 1, in binary features
+    ++p;
   } else {
     const DigitRun run = read_digits(p);
     mantissa = run.value;
@@ -403,25 +407,37 @@ private:
     std::int64_t count = 0;
     std::int64_t previous = -1;
     bool ascending = true;
+    const char *p = begin; // in a register: the loop is bound by the latency of this pointer
     for (;;) {
-      const DigitRun run = read_digits(p_);
+      const DigitRun run = read_digits(p);
       auto index = static_cast<std::int64_t>(run.value);
-      if (run.length - 1 < 7 && p_[run.length] == ':') [[likely]] {
-        p_ += run.length + 1;
+      if (run.length - 1 < 7 && p[run.length] == ':') [[likely]] {
+        p += run.length + 1;
       } else {
+        p_ = p;
         skip_blanks();
         if (*p_ == '\n' || *p_ == '#')
           break;
         if (!any_index(index))
           return false;
+        p = p_;
       }
-      if (!value(values[count]))
-        return false;
+      double number;
+      if (const char *after = read_common_number(p, number)) [[likely]] {
+        p = after;
+        values[count] = static_cast<T>(number);
+      } else {
+        p_ = p;
+        if (!any_value(values[count]))
+          return false;
+        p = p_;
+      }
       indices[count] = static_cast<std::int32_t>(index) - shift_;
       ascending &= index > previous;
       previous = index;
       ++count;
-      p_ += *p_ == ' ';
+      if (*p == ' ') [[likely]]
+        ++p;
     }
     if (count == 0) {
       out_.lengths[n_rows_] = 0;
@@ -449,16 +465,6 @@ private:
       return fail(begin, "an index of at most " + std::to_string(kMaxIndex));
     p_ = digit + 1;
     return true;
-  }
-
-  bool value(T &out) {
-    double number;
-    if (const char *after = read_common_number(p_, number)) [[likely]] {
-      p_ = after;
-      out = static_cast<T>(number);
-      return true;
-    }
-    return any_value(out);
   }
 
   [[gnu::noinline]] bool any_value(T &out) {

@@ -39,5 +39,6 @@ template <class Array> void expect_size(const Array &array, int64_t size, const 
 void bind_rows(nb::module_ &m);
 void bind_dcd(nb::module_ &m);
 void bind_pegasos(nb::module_ &m);
+void bind_svmlight(nb::module_ &m);
 
 } // namespace bridle

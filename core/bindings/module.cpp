@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
   bridle::bind_rows(m);
   bridle::bind_dcd(m);
   bridle::bind_pegasos(m);
+  bridle::bind_svmlight(m);
 }
