@@ -28,14 +28,15 @@ public:
 
 template <class Rows, class Loss> class PegasosOn final : public Pegasos {
 public:
+  // steps_before: the rate goes on as if that many steps had led to start_w = w(start_alpha).
   // radius: infinity when not projecting. keep_random: maintain an iterate drawn uniformly from
   // those seen (costs O(features) about ln T times).
   PegasosOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-            const double *start, int64_t batch, double radius, Sampling sampling,
-            bool keep_random)
+            const double *start_w, const double *start_alpha, int64_t steps_before, int64_t batch,
+            double radius, Sampling sampling, bool keep_random)
       : rows_(rows), signed_cost_(signed_cost), squared_norms_(squared_norms), batch_(batch),
-        radius_(radius), order_(sampling, rows.n_rows, batch), weights_(rows, start),
-        picked_(batch), slopes_(batch) {
+        radius_(radius), order_(sampling, rows.n_rows, batch), weights_(rows, start_w, start_alpha),
+        picked_(batch), slopes_(batch), t_(steps_before) {
     if (keep_random) {
       random_w_.resize(rows.n_features + 1);
       random_alpha_.resize(rows.n_rows);
@@ -70,7 +71,7 @@ private:
   void step(Rng &rng) {
     ++t_;
     weights_.count();
-    if (!random_w_.empty() && rng.below(t_) == 0)
+    if (!random_w_.empty() && rng.below(++n_seen_) == 0)
       weights_.current(random_w_.data(), random_alpha_.data());
 
     for (int64_t k = 0; k < batch_; ++k) {
@@ -112,7 +113,8 @@ private:
   std::vector<int64_t> picked_;
   std::vector<double> slopes_;
   double margin_ = 0; // of the last row of the batch
-  int64_t t_ = 0;
+  int64_t t_;
+  int64_t n_seen_ = 0; // iterates that the random one was drawn from
   std::vector<double> random_w_, random_alpha_;
 };
 

@@ -15,10 +15,9 @@ template <class Rows> class ScaledWeights {
 public:
   using W = typename Rows::Value;
 
-  ScaledWeights(const Rows &rows, const double *start)
-      : rows_(rows), v_(rows.n_features + 1), beta_(rows.n_rows) {
-    if (start)
-      std::copy_n(start, v_.size(), v_.begin());
+  ScaledWeights(const Rows &rows, const double *start_w, const double *start_alpha)
+      : rows_(rows), v_(start_w, start_w + rows.n_features + 1),
+        beta_(start_alpha, start_alpha + rows.n_rows) {
     refresh_norm();
   }
 
@@ -87,24 +86,30 @@ public:
 
 private:
   void clear() {
-    if (averaging_) { // the sum so far moves into u: S v - u must not change when v does
-      for (size_t k = 0; k < v_.size(); ++k)
-        u_[k] -= sum_of_scales_ * v_[k];
-      for (size_t i = 0; i < beta_.size(); ++i)
-        u_beta_[i] -= sum_of_scales_ * beta_[i];
-    }
+    settle_sum();
     std::fill(v_.begin(), v_.end(), W(0));
     std::fill(beta_.begin(), beta_.end(), 0.0);
     scale_ = 1;
     squared_norm_ = 0;
   }
 
+  // The sum so far, S v - u, moves into u, so that v may change at will.
+  void settle_sum() {
+    if (!averaging_)
+      return;
+    for (size_t k = 0; k < v_.size(); ++k)
+      u_[k] -= sum_of_scales_ * v_[k];
+    for (size_t i = 0; i < beta_.size(); ++i)
+      u_beta_[i] -= sum_of_scales_ * beta_[i];
+    sum_of_scales_ = 0;
+  }
+
   void absorb_scale() {
+    settle_sum();
     for (W &vk : v_)
       vk = static_cast<W>(vk * scale_);
     for (double &b : beta_)
       b *= scale_;
-    sum_of_scales_ /= scale_;
     squared_norm_ *= scale_ * scale_;
     scale_ = 1;
   }

@@ -1,0 +1,68 @@
+"""bridle: support vector machines at scale, with a proof of how good the answer is.
+
+Names are loaded when they are used: `import bridle` loads neither scikit-learn nor scipy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Certificate": "bridle.certificate",
+    "Record": "bridle.certificate",
+    "Trace": "bridle.certificate",
+    "Hinge": "bridle.losses",
+    "SquaredHinge": "bridle.losses",
+    "LinearProblem": "bridle.problem",
+    "lam_to_C": "bridle.problem",
+    "C_to_lam": "bridle.problem",
+    "solve": "bridle.solve",
+    "Solution": "bridle.solve",
+    "Status": "bridle.stopping",
+    "Gap": "bridle.stopping",
+    "Epochs": "bridle.stopping",
+    "Steps": "bridle.stopping",
+    "Seconds": "bridle.stopping",
+    "certify": "bridle.certify",
+    "certify_weights": "bridle.certify",
+    "Iterate": "bridle.solvers.base",
+    "Solver": "bridle.solvers.base",
+    "DualCoordinateDescent": "bridle.solvers.dcd",
+    "Pegasos": "bridle.solvers.pegasos",
+    "LinearSVC": "bridle.estimators",
+    "load_model": "bridle.model_io",
+    "save_model": "bridle.model_io",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in ("data", "solvers", "estimators", "plot"):
+        return importlib.import_module(f"bridle.{name}")
+    raise AttributeError(f"module 'bridle' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(types.ModuleType):
+    """Keeps `bridle.solve` the function, whoever imports the module `bridle.solve` and when."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOME and isinstance(value, types.ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

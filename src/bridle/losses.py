@@ -1,0 +1,106 @@
+"""The losses, as functions of the margin p = y (w.x + b), with what their duals need.
+
+The primal is 1/2 |w|^2 + sum_i C_i loss(p_i). Its dual is
+
+    D(alpha) = sum_i -C_i loss*(-alpha_i / C_i) - 1/2 |sum_i alpha_i z_i|^2,   z_i = y_i x_i,
+
+with loss* the convex conjugate; the first sum is `dual_value` here, finite for
+0 <= alpha_i <= `upper(C_i)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What a problem asks of a loss."""
+
+    name: ClassVar[str]
+
+    def value(self, p: Array) -> Array:
+        """The loss at margins p."""
+
+    def slope(self, p: Array) -> Array:
+        """Minus a subgradient of the loss at margins p; never negative."""
+
+    def upper(self, cost: Array) -> Array:
+        """The largest feasible dual variable of a row of this cost."""
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:
+        """The part of the dual that is not 1/2 |w|^2."""
+
+    def squared_radius(self, cost: Array) -> float:
+        """A bound on |w*|^2."""
+
+
+def weighted_sum(cost: Array, values: Array) -> float:
+    """Sum of cost times value, where an infinite cost of nothing is nothing."""
+    if np.isinf(cost).any():
+        return float(np.sum(np.where(values > 0, cost, 0.0) * values)) if values.any() else 0.0
+    return float(cost @ values)
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """max(0, 1 - p)."""
+
+    name: ClassVar[str] = "hinge"
+
+    def value(self, p: Array) -> Array:  # noqa: D102
+        return np.maximum(0.0, 1.0 - p)
+
+    def slope(self, p: Array) -> Array:  # noqa: D102
+        return (p < 1.0).astype(np.float64)
+
+    def upper(self, cost: Array) -> Array:  # noqa: D102
+        return cost
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
+        return float(alpha.sum())
+
+    def squared_radius(self, cost: Array) -> float:  # noqa: D102
+        return float(cost.sum())
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 - p)^2."""
+
+    name: ClassVar[str] = "squared_hinge"
+
+    def value(self, p: Array) -> Array:  # noqa: D102
+        return np.maximum(0.0, 1.0 - p) ** 2
+
+    def slope(self, p: Array) -> Array:  # noqa: D102
+        return 2.0 * np.maximum(0.0, 1.0 - p)
+
+    def upper(self, cost: Array) -> Array:  # noqa: D102
+        return np.where(cost > 0, np.inf, 0.0)
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
+        used = alpha > 0
+        return float(alpha.sum() - np.sum(alpha[used] ** 2 / (4.0 * cost[used])))
+
+    def squared_radius(self, cost: Array) -> float:  # noqa: D102
+        return float(cost.sum()) / 2.0
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge())}
+
+
+def loss_from(loss: str | Loss) -> Loss:
+    """A loss by its name, or the loss itself."""
+    if not isinstance(loss, str):
+        return loss
+    try:
+        return LOSSES[loss]
+    except KeyError:
+        known = ", ".join(map(repr, LOSSES))
+        raise ValueError(f"unknown loss {loss!r}; known losses: {known}") from None

@@ -1,0 +1,261 @@
+"""The linear problem: owns data and objective, and certifies what any solver proposes.
+
+    min_w  P(w) = 1/2 |w|^2 + sum_i C_i loss(p_i),   p_i = y_i (w.x_i + b),   C_i = C sample_weight_i
+
+    max_alpha  D(alpha) = dual_value(alpha) - 1/2 |w(alpha)|^2,   w(alpha) = sum_i alpha_i y_i x_i,
+               0 <= alpha_i <= upper(C_i)
+
+bias "none": b = 0. "regularised": a constant feature of value `bias_scale`, part of |w|^2. "free":
+b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bridle import _core
+from bridle.bias import best_bias
+from bridle.certificate import Source
+from bridle.losses import Hinge, Loss, loss_from, weighted_sum
+from bridle.rows import check_vector, make_rows
+from bridle.solvers.base import Iterate
+
+Array = NDArray[np.float64]
+Bias = Literal["none", "regularised", "free"]
+BIASES = ("none", "regularised", "free")
+
+# Rounding may push a point this far out of its box, relative to the box, and still count as in it.
+ROUNDING = 1e-9
+
+
+def lam_to_C(lam: float, n_rows: int) -> float:  # noqa: N802
+    """The C of 1/2 |w|^2 + C sum loss that equals lam/2 |w|^2 + 1/m sum loss: 1 / (m lam)."""
+    return 1.0 / (n_rows * lam)
+
+
+def C_to_lam(C: float, n_rows: int) -> float:  # noqa: N802
+    """The lam of lam/2 |w|^2 + 1/m sum loss that equals 1/2 |w|^2 + C sum loss: 1 / (m C)."""
+    return 1.0 / (n_rows * C)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a problem says of an iterate: a primal value of (w, b) and a dual value of alpha."""
+
+    w: Array
+    b: float
+    primal: float
+    alpha: Array
+    dual: float
+    source: Source
+
+
+class LinearProblem:
+    """1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)) on the rows of X, which is not copied.
+
+    X: CSR or C-contiguous, float32 or float64; anything else is converted. y: -1 or +1. C: inf is
+    the hard margin. sample_weight: multiplies C row by row.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        C: float = 1.0,
+        *,
+        loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
+        bias: Bias = "none",
+        bias_scale: float = 1.0,
+        sample_weight: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        if not C > 0:
+            raise ValueError(f"C must be positive, got {C}")
+        if bias not in BIASES:
+            raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
+        if not (bias_scale > 0 and np.isfinite(bias_scale)):
+            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
+        self.C = float(C)
+        self.loss = loss_from(loss)
+        self.bias = bias
+        self.bias_scale = float(bias_scale)
+        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
+        if self.n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+        constant = self.bias_scale if bias == "regularised" else 0.0
+        self.X, self.rows, self.squared_norms = make_rows(X, constant, self.n_threads)
+        self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
+        self.y = _check_labels(y, self.n_rows)
+        self.sample_weight = _check_weights(sample_weight, self.n_rows)
+        self.cost = np.where(self.sample_weight > 0, self.C, 0.0) * np.where(
+            self.sample_weight > 0, self.sample_weight, 1.0
+        )
+        self.signed_cost = np.copysign(self.cost, self.y)
+        self.upper = self.loss.upper(self.cost)
+
+    @property
+    def lam(self) -> float:
+        """1 / (m C): the same objective as lam/2 |w|^2 + 1/m sum loss, divided by lam."""
+        return C_to_lam(self.C, self.n_rows)
+
+    @property
+    def hard_margin(self) -> bool:
+        """Whether C is infinite."""
+        return bool(np.isinf(self.C))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the data, in which solvers work."""
+        return np.dtype(self.X.dtype)
+
+    def join(self, w: ArrayLike, b: float = 0.0) -> Array:
+        """One vector of n_features + 1 weights: the last belongs to the constant feature."""
+        w = check_vector(w, self.n_features, "w")
+        return np.append(w, b / self.bias_scale if self.bias == "regularised" else 0.0)
+
+    def split(self, joined: Array, free_bias: float = 0.0) -> tuple[Array, float]:
+        """Weights and intercept from the joined vector; a free bias comes from elsewhere."""
+        if self.bias == "regularised":
+            return joined[:-1], float(joined[-1]) * self.bias_scale
+        return joined[:-1], free_bias if self.bias == "free" else 0.0
+
+    def scores(self, w: ArrayLike, b: float = 0.0) -> Array:
+        """w.x_i + b for every row."""
+        out = np.empty(self.n_rows)
+        _core.scores(self.rows, self.join(w, b), out, self.n_threads)
+        return out + b if self.bias == "free" else out
+
+    def primal(self, w: ArrayLike, b: float = 0.0) -> float:
+        """P(w, b)."""
+        self._check_bias(b)
+        joined = self.join(w, b)
+        return self._primal(joined, self.y * self.scores(w, b))
+
+    def dual(self, alpha: ArrayLike) -> float:
+        """D(alpha); minus infinity outside the feasible set."""
+        alpha = check_vector(alpha, self.n_rows, "alpha")
+        if not self._is_feasible(alpha):
+            return -np.inf
+        joined = self._combine(alpha)
+        return self.loss.dual_value(alpha, self.cost) - 0.5 * float(joined @ joined)
+
+    def weights(self, alpha: ArrayLike) -> Array:
+        """w(alpha) = sum_i alpha_i y_i x_i."""
+        return self._combine(check_vector(alpha, self.n_rows, "alpha"))[:-1]
+
+    def intercept(self, alpha: ArrayLike) -> float:
+        """The b that belongs to alpha: part of w(alpha) if regularised, the best b if free."""
+        joined = self._combine(check_vector(alpha, self.n_rows, "alpha"))
+        if self.bias == "free":
+            scores = self.scores(joined[:-1])
+            return best_bias(scores, self.y, self.cost, self.loss)
+        return self.split(joined)[1]
+
+    def feasible(self, iterate: Iterate) -> Array:
+        """A feasible dual point made of what the solver has."""
+        return self._feasible(iterate)[0]
+
+    def judge(self, iterate: Iterate) -> Judgement:
+        """The primal value of the iterate and the dual value of its feasible point, in one pass."""
+        alpha, source = self._feasible(iterate)
+        joined = self.join(iterate.w, iterate.b)
+        w_alpha, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
+        _core.combine_and_score(
+            self.rows, alpha * self.y, w_alpha, joined, scores, self.n_threads
+        )
+        b = iterate.b
+        if self.bias == "free":
+            b = best_bias(scores, self.y, self.cost, self.loss)
+            scores += b
+        primal = self._primal(joined, self.y * scores)
+        dual = self.loss.dual_value(alpha, self.cost) - 0.5 * float(w_alpha @ w_alpha)
+        return Judgement(np.array(iterate.w, np.float64), b, primal, alpha, dual, source)
+
+    def start_alpha(self, start: Any) -> Array:
+        """A new array with the start's dual variables inside the box, or zeros."""
+        if start is None or start.alpha is None:
+            return np.zeros(self.n_rows)
+        return np.clip(check_vector(start.alpha, self.n_rows, "start.alpha"), 0.0, self.upper)
+
+    def _primal(self, joined: Array, margins: Array) -> float:
+        return 0.5 * float(joined @ joined) + weighted_sum(self.cost, self.loss.value(margins))
+
+    def _combine(self, alpha: Array) -> Array:
+        out = np.empty(self.n_features + 1)
+        _core.combine(self.rows, alpha * self.y, out, self.n_threads)
+        return out
+
+    def _check_bias(self, b: float) -> None:
+        if self.bias == "none" and b != 0:
+            raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
+
+    def _is_feasible(self, alpha: Array) -> bool:
+        slack = ROUNDING * np.where(np.isfinite(self.upper), self.upper, 0.0)
+        inside = bool(np.all(alpha >= -slack) and np.all(alpha <= self.upper + slack))
+        if self.bias != "free":
+            return inside
+        return inside and abs(float(alpha @ self.y)) <= ROUNDING * float(alpha.sum())
+
+    def _feasible(self, iterate: Iterate) -> tuple[Array, Source]:
+        if iterate.alpha is None:
+            return self._balance(self._ascend(iterate)), "repair"
+        alpha = np.clip(iterate.alpha, 0.0, self.upper)
+        moved = float(np.abs(alpha - iterate.alpha).sum())
+        source: Source = "solver" if moved <= 1e-6 * float(alpha.sum()) else "repair"
+        return self._balance(alpha), source
+
+    def _balance(self, alpha: Array) -> Array:
+        """With a free bias, scale the heavier class down until sum alpha_i y_i = 0."""
+        if self.bias != "free":
+            return alpha
+        positive = self.y > 0
+        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+        if up != down:
+            target = min(up, down)
+            alpha = alpha * np.where(positive, _ratio(target, up), _ratio(target, down))
+        return alpha
+
+    def _ascend(self, iterate: Iterate) -> Array:
+        """A dual point from w alone: the subgradient's, then one pass of coordinate ascent."""
+        margins = self.y * self.scores(iterate.w, iterate.b)
+        alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
+        rho = float(self.squared_norms.mean()) or 1.0 if self.bias == "free" else 0.0
+        kernel = _core.dual_coordinate_descent(
+            self.rows, self.loss.name, self.signed_cost, self.squared_norms,
+            alpha, iterate.b, rho, self.n_threads,
+        )  # fmt: skip
+        kernel.epoch(_core.Rng(iterate.step), 16)
+        kernel.alpha(alpha)
+        return np.clip(alpha, 0.0, self.upper)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 1.0
+
+
+def _check_labels(y: ArrayLike, n_rows: int) -> Array:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) != n_rows:
+        raise ValueError(f"y must have one label for each of the {n_rows} rows, got {labels.shape}")
+    values = set(np.unique(labels).tolist())
+    if values != {-1, 1}:
+        shown = ", ".join(map(str, sorted(values)[:5])) + (", ..." if len(values) > 5 else "")
+        raise ValueError(
+            f"y must hold the two labels -1 and +1, got {shown}; the estimators encode any labels"
+        )
+    return labels.astype(np.float64)
+
+
+def _check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights = check_vector(sample_weight, n_rows, "sample_weight")
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative")
+    if not (weights > 0).any():
+        raise ValueError("sample_weight must not be zero everywhere")
+    return weights

@@ -1,0 +1,253 @@
+"""The only loop: draws iterates, asks the problem to judge them, and decides when to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridle import _core
+from bridle.certificate import Certificate, Record, Source, Trace
+from bridle.solvers import Iterate, Solver, solver_from
+from bridle.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
+
+Array = NDArray[np.float64]
+
+# A callback sees the newest record, taken at a certificate; returning True ends the run.
+Callback = Callable[[Record], bool | None]
+
+DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best weights found, the best dual point found, and what they prove."""
+
+    w: Array
+    b: float
+    alpha: Array
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    message: str
+    epochs: float
+    steps: int
+    solver: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap that was asked for was reached."""
+        return self.status is Status.CONVERGED
+
+
+def solve(
+    problem: Any,
+    solver: str | Solver = "auto",
+    *,
+    stop: Stop = DEFAULT_STOP,
+    callbacks: Iterable[Callback] = (),
+    start: Any = None,
+    seed: int = 0,
+) -> Solution:
+    """Minimise the problem's objective until the stopping rule says so.
+
+    Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
+    interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
+    """
+    chosen = solver_from(solver)
+    chosen.check(problem)
+    run = _Run(problem, stop, tuple(callbacks))
+    iterates = chosen.iterates(
+        problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
+    )
+    with _deferred_interrupt() as interrupted:
+        verdict = run.drive(iterates, interrupted)
+    return run.solution(verdict, chosen)
+
+
+@dataclass
+class _Best:
+    """The best primal and the best dual point, kept apart."""
+
+    w: Array | None = None
+    b: float = 0.0
+    primal: float = np.inf
+    alpha: Array | None = None
+    dual: float = -np.inf
+    source: Source = "solver"
+
+    def update(self, judgement: Any) -> None:
+        if self.w is None or judgement.primal < self.primal:
+            self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
+        if self.alpha is None or judgement.dual > self.dual:
+            self.alpha, self.dual, self.source = (
+                np.array(judgement.alpha), judgement.dual, judgement.source,
+            )  # fmt: skip
+
+    @property
+    def certificate(self) -> Certificate | None:
+        if self.w is None:
+            return None
+        # Rounding may put the two past each other at the optimum.
+        return Certificate(self.primal, min(self.dual, self.primal), self.source)
+
+
+@dataclass
+class _Run:
+    problem: Any
+    stop: Stop
+    callbacks: tuple[Callback, ...]
+    best: _Best = field(default_factory=_Best)
+    trace: Trace = field(default_factory=Trace)
+    last: Iterate | None = None
+    seconds_solver: float = 0.0
+    seconds_certify: float = 0.0
+    judged_step: int = -1
+    next_epoch: float = 0.0
+    halted: bool = False
+    began: float = field(default_factory=time.perf_counter)
+
+    def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
+        """Draw iterates until a verdict; the last one has then been judged."""
+        answer: Certificate | None = None
+        while True:
+            clock = time.perf_counter()
+            try:
+                self.last = iterates.send(answer)
+            except StopIteration:
+                return self.exhausted()
+            finally:
+                self.seconds_solver += time.perf_counter() - clock
+            answer = self.judge() if self.certificate_due() else None
+            verdict = self.verdict(interrupted())
+            if verdict is not None:
+                if self.judged_step != self.last.step:
+                    self.judge()
+                    # What was about to stop for its budget may turn out to have converged.
+                    verdict = self.stop.verdict(self.progress()) or verdict
+                return verdict
+
+    def certificate_due(self) -> bool:
+        """Whether a certificate is worth its price now.
+
+        When a free estimate says that the goal may be reached; else at geometric intervals, or as
+        often as certificates take less than a tenth of the solver's time.
+        """
+        assert self.last is not None
+        tol, estimate = self.stop.gap, self.last.gap_estimate
+        if estimate is not None and tol is not None and estimate <= tol:
+            return True
+        cheap = self.seconds_certify < 0.1 * self.seconds_solver
+        if self.last.epoch < self.next_epoch and not cheap:
+            return False
+        self.next_epoch = self.last.epoch * (2.0 if estimate is not None else 1.25)
+        return True
+
+    def judge(self) -> Certificate | None:
+        assert self.last is not None
+        clock = time.perf_counter()
+        judgement = self.problem.judge(self.last)
+        self.best.update(judgement)
+        self.seconds_certify += time.perf_counter() - clock
+        self.judged_step = self.last.step
+        certificate = self.best.certificate
+        assert certificate is not None
+        record = Record(
+            epoch=self.last.epoch, step=self.last.step,
+            seconds_solver=self.seconds_solver, seconds_certify=self.seconds_certify,
+            primal=certificate.primal, dual=certificate.dual, primal_now=judgement.primal,
+        )  # fmt: skip
+        self.trace.append(record)
+        # Every callback is called, whatever the others answer.
+        self.halted |= any([callback(record) for callback in self.callbacks])
+        return certificate
+
+    def verdict(self, interrupted: bool) -> Verdict | None:
+        verdict = self.stop.verdict(self.progress())
+        if verdict is not None:
+            return verdict
+        if interrupted:
+            return Verdict(Status.INTERRUPTED, "by Ctrl-C")
+        if self.halted:
+            return Verdict(Status.INTERRUPTED, "by a callback")
+        if self.stalled():
+            return Verdict(Status.STALLED, f"at the limit of {self.problem.dtype} precision")
+        return None
+
+    def stalled(self) -> bool:
+        """Whether the gap is of the order of rounding and has not moved for ten certificates."""
+        if len(self.trace) <= 10:
+            return False
+        now, before = self.trace[-1].relative_gap, self.trace[-11].relative_gap
+        floor = 200 * float(np.finfo(self.problem.dtype).eps)
+        return now <= floor and now >= 0.99 * before
+
+    def exhausted(self) -> Verdict:
+        """The solver has nothing more to propose."""
+        if self.last is None:
+            raise RuntimeError("the solver proposed nothing")
+        if self.judged_step != self.last.step:
+            self.judge()
+        return self.stop.verdict(self.progress()) or Verdict(
+            Status.STALLED, "since the solver found nothing more to improve"
+        )
+
+    def progress(self) -> Progress:
+        assert self.last is not None
+        seconds = time.perf_counter() - self.began
+        return Progress(self.last, seconds, self.best.certificate)
+
+    def solution(self, verdict: Verdict, solver: Solver) -> Solution:
+        assert self.last is not None
+        certificate = self.best.certificate
+        assert certificate is not None
+        assert self.best.w is not None
+        assert self.best.alpha is not None
+        return Solution(
+            w=self.best.w, b=self.best.b, alpha=self.best.alpha, certificate=certificate,
+            status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
+            solver=solver.name, message=_message(verdict, certificate, self.stop.gap),
+        )  # fmt: skip
+
+
+def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:
+    verb = "converged" if verdict.status is Status.CONVERGED else "stopped"
+    text = f"{verb} {verdict.because} at a certified gap of {certificate.relative_gap:.1e}"
+    return text if asked is None else f"{text}; asked for {asked:.3g}"
+
+
+def _pace(stop: Stop) -> Callable[[int], int | None]:
+    """So that Steps(n) is exact: no more than what is left of n."""
+    limit = stop.steps
+    return lambda step: None if limit is None else limit - step
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C into a flag; the second one acts as usual."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag.is_set
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def note(signum: int, frame: Any) -> None:
+        flag.set()
+        signal.signal(signal.SIGINT, previous)
+
+    # A host that handles Ctrl-C in its own way (previous is None or ignored) keeps it.
+    if previous is not signal.default_int_handler:
+        yield flag.is_set
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield flag.is_set
+    finally:
+        signal.signal(signal.SIGINT, previous)

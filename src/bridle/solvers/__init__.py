@@ -1,0 +1,44 @@
+"""The registry of solvers: a name for each, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from bridle.solvers.base import Iterate, Iterates, Solver
+
+# name -> (module, class): a new solver is one file and one line here.
+REGISTRY: dict[str, tuple[str, str]] = {
+    "auto": ("bridle.solvers.auto", "Auto"),
+    "dcd": ("bridle.solvers.dcd", "DualCoordinateDescent"),
+    "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
+}
+
+
+def solver_class(name: str) -> type[Solver]:
+    """The class behind a registered name."""
+    try:
+        module, attribute = REGISTRY[name]
+    except KeyError:
+        raise ValueError(f"unknown solver {name!r}; known: {', '.join(REGISTRY)}") from None
+    found: type[Solver] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def solver_from(solver: str | Solver, **settings: Any) -> Solver:
+    """A solver by its name, with the given hyper-parameters, or the solver itself."""
+    if isinstance(solver, Solver):
+        return solver
+    if not isinstance(solver, str):
+        raise TypeError(f"solver must be a name or a Solver, got {type(solver).__name__}")
+    return solver_class(solver)(**settings)
+
+
+def __getattr__(name: str) -> Any:
+    for module, attribute in REGISTRY.values():
+        if name == attribute:
+            return getattr(importlib.import_module(module), attribute)
+    raise AttributeError(f"module 'bridle.solvers' has no attribute {name!r}")
+
+
+__all__ = ["REGISTRY", "Iterate", "Iterates", "Solver", "solver_class", "solver_from"]

@@ -1,0 +1,148 @@
+"""When to stop: rules that look at the progress and say so, combined with `|`.
+
+    stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bridle.certificate import Certificate
+    from bridle.solvers.base import Iterate
+
+
+class Status(enum.Enum):
+    """Why a solve ended."""
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a stopping rule may look at."""
+
+    iterate: Iterate
+    seconds: float
+    certificate: Certificate | None  # the best so far; None before the first
+
+    @property
+    def epoch(self) -> float:  # noqa: D102
+        return self.iterate.epoch
+
+    @property
+    def step(self) -> int:  # noqa: D102
+        return self.iterate.step
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A rule's decision to stop: the status, and what happened, as words after "stopped"."""
+
+    status: Status
+    because: str
+
+
+class Stop:
+    """A stopping rule. Subclasses implement `verdict`."""
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        """Why to stop now, or None to go on."""
+        raise NotImplementedError
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:
+        """The simple rules that this one is made of."""
+        return (self,)
+
+    @property
+    def gap(self) -> float | None:
+        """The relative gap that is asked for, if one is: certificates are taken with it in mind."""
+        gaps = [rule.tol for rule in self.rules if isinstance(rule, Gap)]
+        return max(gaps) if gaps else None
+
+    @property
+    def steps(self) -> int | None:
+        """The exact number of steps that is asked for, if one is."""
+        steps = [rule.n for rule in self.rules if isinstance(rule, Steps)]
+        return min(steps) if steps else None
+
+    def __or__(self, other: Stop) -> Stop:
+        return AnyOf((*self.rules, *other.rules))
+
+
+@dataclass(frozen=True)
+class AnyOf(Stop):
+    """Stops as soon as one of its parts does."""
+
+    parts: tuple[Stop, ...]
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:  # noqa: D102
+        return self.parts
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        for rule in self.parts:
+            verdict = rule.verdict(progress)
+            if verdict is not None:
+                return verdict
+        return None
+
+
+@dataclass(frozen=True)
+class Gap(Stop):
+    """Stop at a certified relative duality gap (P - D) / P of at most `tol`."""
+
+    tol: float
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ValueError(f"tol must be at least 0, got {self.tol}")
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        certificate = progress.certificate
+        if certificate is None or not certificate.relative_gap <= self.tol:
+            return None
+        return Verdict(Status.CONVERGED, f"after {progress.epoch:.4g} epochs")
+
+
+@dataclass(frozen=True)
+class Epochs(Stop):
+    """Stop after n passes over the data."""
+
+    n: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.epoch < self.n:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.epoch:.4g} epochs")
+
+
+@dataclass(frozen=True)
+class Steps(Stop):
+    """Stop after n steps: exactly n for solvers whose steps are cheaper than an epoch."""
+
+    n: int
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.step < self.n:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.step} steps")
+
+
+@dataclass(frozen=True)
+class Seconds(Stop):
+    """Stop after s seconds by the clock on the wall, as soon as the epoch at hand is done."""
+
+    s: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.seconds < self.s:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.seconds:.3g} s")
