@@ -48,6 +48,8 @@ struct ReadOptions {
   bool want_qid = false;
   std::int64_t n_features = -1; // -1: as many as were seen
   int n_threads = 1;
+  std::size_t chunk_bytes = std::size_t{2}
+                            << 20;  // a thread takes as much at a time, cut at a newline
   bool text_is_mapped_file = false; // its pages may be given back once parsed
 };
 
@@ -568,8 +570,6 @@ private:
 // ---------------------------------------------------------------------------------------------
 // The text, cut into chunks of whole lines.
 
-inline constexpr std::size_t kChunkBytes = std::size_t{2} << 20;
-
 struct Chunk {
   const char *begin; // where the parser reads
   std::size_t length;
@@ -580,11 +580,11 @@ struct Chunk {
 // the parser may rely on both everywhere without a word about the end of the text.
 class ChunkedText {
 public:
-  explicit ChunkedText(std::string_view text) : text_(text) {
+  ChunkedText(std::string_view text, std::size_t chunk_bytes) : text_(text) {
     const std::size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; // byte order mark
     const std::size_t tail = tail_begin(begin);
     for (std::size_t from = begin; from < tail;) {
-      const std::size_t to = line_end(std::min(from + kChunkBytes, tail) - 1);
+      const std::size_t to = line_end(std::min(from + chunk_bytes, tail) - 1);
       chunks_.push_back({text.data() + from, to - from, from});
       from = to;
     }
@@ -624,12 +624,21 @@ private:
 
   std::size_t line_end(std::size_t from) const { return text_.find('\n', from) + 1; }
 
+  // What is at p, if not a token.
+  static std::string nothing(const char *p) {
+    if (*p == '#')
+      return "a comment";
+    while (is_blank(*p))
+      ++p;
+    return *p == '\n' ? "the end of the line" : "a space";
+  }
+
   // The token at p, fit for one line of a terminal whatever it holds.
   static std::string quote(const char *p) {
     constexpr std::ptrdiff_t most = 32;
     const char *const end = token_end(p);
     if (p == end)
-      return *p == '#' ? "a comment" : "the end of the line";
+      return nothing(p);
     std::string out = "'";
     for (const char *c = p; c != end && c - p < most; ++c) {
       constexpr const char *hex = "0123456789abcdef";
@@ -697,7 +706,8 @@ inline void give_back(const Chunk &chunk) {
 template <class T> class Reader {
 public:
   Reader(std::string_view text, const ReadOptions &options)
-      : source_(text), options_(options), parts_(source_.chunks().size()) {}
+      : source_(text, std::max<std::size_t>(options.chunk_bytes, 1)), options_(options),
+        parts_(source_.chunks().size()) {}
 
   // `largest` is the highest index allowed, as written in the file.
   Table<T> read(const std::string &name, std::int64_t largest) {

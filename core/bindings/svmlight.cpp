@@ -38,13 +38,14 @@ nb::tuple read_as(std::string_view text, const std::string &name,
 
 nb::tuple read(Vector<uint8_t> text, const std::string &name, bool single_precision,
                std::optional<bool> zero_based, bool qid, std::optional<int64_t> n_features,
-               int n_threads, bool mapped) {
+               int n_threads, size_t chunk_bytes, bool mapped) {
   svmlight::ReadOptions options;
   if (zero_based)
     options.base = *zero_based ? IndexBase::zero : IndexBase::one;
   options.want_qid = qid;
   options.n_features = n_features.value_or(-1);
   options.n_threads = n_threads;
+  options.chunk_bytes = chunk_bytes;
   options.text_is_mapped_file = mapped;
   const std::string_view view(reinterpret_cast<const char *>(text.data()), text.shape(0));
   return single_precision ? read_as<float>(view, name, options)
@@ -94,7 +95,7 @@ void bind_svmlight(nb::module_ &m) {
   nb::exception<svmlight::ParseError>(m, "SvmlightError", PyExc_ValueError);
   m.def("read_svmlight", &read, nb::arg("text"), nb::arg("name"), nb::arg("single_precision"),
         nb::arg("zero_based").none(), nb::arg("qid"), nb::arg("n_features").none(),
-        nb::arg("n_threads"), nb::arg("mapped"),
+        nb::arg("n_threads"), nb::arg("chunk_bytes"), nb::arg("mapped"),
         "(values, indices, indptr, labels, qids or None, n_features) of an svmlight text.");
   bind_format<float, int32_t>(m);
   bind_format<float, int64_t>(m);

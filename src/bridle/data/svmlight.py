@@ -60,6 +60,7 @@ ZeroBased = bool | Literal["auto"]
 _GZIP = b"\x1f\x8b"
 _XZ = b"\xfd7zXZ\x00"
 _MOST_COLUMNS = 2**31 - 2
+_CHUNK_BYTES = 2 << 20  # parsed at a time by a thread
 _WRITE_NONZEROS = 1 << 18  # formatted at a time
 
 
@@ -237,6 +238,7 @@ def _options(
         "qid": bool(qid),
         "n_features": n_features,
         "n_threads": n_threads,
+        "chunk_bytes": _CHUNK_BYTES,
     }
 
 
