@@ -12,7 +12,7 @@ b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,10 @@ def C_to_lam(C: float, n_rows: int) -> float:  # noqa: N802
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a problem says of an iterate: a primal value of (w, b) and a dual value of alpha."""
+    """What a problem says of an iterate: a primal value of (w, b) and a dual value of alpha.
+
+    The arrays are the judgement's own, never the solver's.
+    """
 
     w: Array
     b: float
@@ -60,6 +63,8 @@ class LinearProblem:
     X: CSR or C-contiguous, float32 or float64; anything else is converted. y: -1 or +1. C: inf is
     the hard margin. sample_weight: multiplies C row by row.
     """
+
+    kind: ClassVar[str] = "linear"
 
     def __init__(
         self,

@@ -87,9 +87,7 @@ class _Best:
         if self.w is None or judgement.primal < self.primal:
             self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
         if self.alpha is None or judgement.dual > self.dual:
-            self.alpha, self.dual, self.source = (
-                np.array(judgement.alpha), judgement.dual, judgement.source,
-            )  # fmt: skip
+            self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
 
     @property
     def certificate(self) -> Certificate | None:

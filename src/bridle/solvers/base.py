@@ -37,6 +37,7 @@ class Solver:
     """A method. Class variables say what it can do; the fields are its hyper-parameters."""
 
     name: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]] = ("linear",)  # of problems: linear, kernel, structured
     converges: ClassVar[bool] = True  # to the optimum, given time
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
@@ -59,6 +60,12 @@ class Solver:
 
     def check(self, problem: Any) -> None:
         """Raise ValueError if this method cannot solve this problem."""
+        if problem.kind not in self.kinds:
+            raise ValueError(
+                f"{self.name} solves {' and '.join(self.kinds)} problems, not {problem.kind} ones"
+            )
+        if problem.kind == "structured":
+            return
         loss, bias = problem.loss.name, problem.bias
         if loss not in self.losses:
             raise ValueError(f"{self.name} cannot minimise the {loss} loss; {self._can()}")
