@@ -1,0 +1,98 @@
+"""The matrix that every linear solver is tested on: solver x loss x bias x dtype x storage.
+
+A new solver is one line in SOLVERS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from bridle import Epochs, Gap, LinearProblem, solve
+from bridle.solvers import REGISTRY, Solver, solver_class, solver_from
+
+
+@dataclass(frozen=True)
+class Case:
+    """What to expect of a solver on the small problems below."""
+
+    gap: float  # it certifies this ...
+    epochs: int  # ... within so many epochs; a solver that does not converge just runs them
+    solver: Solver | None = None  # the defaults, unless given
+
+
+SOLVERS: dict[str, Case] = {
+    "auto": Case(gap=1e-5, epochs=2000),
+    "dcd": Case(gap=1e-5, epochs=2000),
+    "pegasos": Case(gap=0.1, epochs=1000),
+}
+
+LOSSES = ("hinge", "squared_hinge", "perceptron")
+BIASES = ("none", "regularised", "free")
+DTYPES = ("float32", "float64")
+STORAGES = ("csr-32", "csr-64", "dense")
+
+
+def linear_names():
+    return [name for name in REGISTRY if "linear" in solver_class(name).kinds]
+
+
+def small_data(seed=0, n_rows=90, n_features=12, *, dtype="float64", storage="dense"):
+    """Noisy, not separable, a third of the entries stored, one empty row."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.35)
+    X[3] = 0.0
+    y = np.where(X @ rng.normal(size=n_features) + 0.4 + 0.8 * rng.normal(size=n_rows) > 0, 1, -1)
+    return in_storage(X, dtype, storage), y.astype(np.float64)
+
+
+def in_storage(X, dtype, storage):
+    X = X.astype(dtype)
+    if storage == "dense":
+        return np.ascontiguousarray(X)
+    csr = sp.csr_matrix(X)
+    index = np.int32 if storage == "csr-32" else np.int64
+    # The constructor would choose the index type itself.
+    csr.indptr, csr.indices = csr.indptr.astype(index), csr.indices.astype(index)
+    return csr
+
+
+def small_problem(loss="hinge", bias="none", dtype="float64", storage="dense", *, weighted=True,
+                  C=0.5, seed=0, n_threads=None, **data):  # fmt: skip
+    X, y = small_data(seed, dtype=dtype, storage=storage, **data)
+    weights = np.random.default_rng(seed + 1).choice([0.0, 0.5, 1.0, 2.5], len(y))
+    return LinearProblem(
+        X, y, C, loss=loss, bias=bias, bias_scale=0.7 if bias == "regularised" else 1.0,
+        sample_weight=weights if weighted else None, n_threads=n_threads,
+    )  # fmt: skip
+
+
+def case_solver(name):
+    return SOLVERS[name].solver or solver_from(name)
+
+
+def run(name, problem, **options):
+    case = SOLVERS[name]
+    options = {"stop": Gap(case.gap) | Epochs(case.epochs)} | options
+    return solve(problem, case_solver(name), **options)
+
+
+def cells():
+    """Every combination that the solver says it can do."""
+    for name in linear_names():
+        kind = solver_class(name)
+        for loss in LOSSES:
+            for bias in BIASES:
+                if loss in kind.losses and bias in kind.biases:
+                    yield name, loss, bias
+
+
+def refused():
+    """Every combination that the solver says it cannot do."""
+    for name in linear_names():
+        kind = solver_class(name)
+        for bias in BIASES:
+            if bias not in kind.biases:
+                yield name, bias

@@ -1,0 +1,142 @@
+"""Each kernel equals a short NumPy twin on the same order of rows."""
+
+from __future__ import annotations
+
+import matrix
+import numpy as np
+import pytest
+
+from bridle import Steps, _core, solve
+from bridle.solvers import Pegasos
+
+
+def permutation(rng, n):
+    out = np.empty(n, np.int64)
+    rng.permutation(out)
+    return out
+
+
+def test_rng_is_pinned():
+    """The same on every platform, for ever: seeds are promises."""
+    rng = _core.Rng(0)
+    assert [rng.next() for _ in range(2)] == [5987356902031041503, 7051070477665621255]
+    assert 0 <= rng.uniform() < 1
+    assert sorted(permutation(rng, 50)) == list(range(50))
+    draws = np.array([_core.Rng(s).below(3) for s in range(3000)])
+    assert np.all(np.abs(np.bincount(draws) / 3000 - 1 / 3) < 0.05)
+
+
+@pytest.mark.parametrize("n_threads", [1, 4])
+@pytest.mark.parametrize("storage", matrix.STORAGES)
+@pytest.mark.parametrize("dtype", matrix.DTYPES)
+def test_passes(dtype, storage, n_threads):
+    problem = matrix.small_problem("hinge", "regularised", dtype, storage, n_threads=n_threads)
+    X = np.asarray(problem.X.todense() if storage != "dense" else problem.X, np.float64)
+    X1 = np.hstack([X, np.full((len(X), 1), problem.bias_scale)])
+    rng = np.random.default_rng(0)
+    w, c = rng.normal(size=X1.shape[1]), rng.normal(size=len(X1))
+    scores, out = np.empty(len(X1)), np.empty(X1.shape[1])
+    _core.combine_and_score(problem.rows, c, out, w, scores, n_threads)
+    assert scores == pytest.approx(X1 @ w)
+    assert out == pytest.approx(X1.T @ c)
+    assert problem.squared_norms == pytest.approx((X1**2).sum(axis=1))
+
+
+def dcd_twin(Z, cost, q, loss, order, passes):
+    """The rows in the given order, without shrinking."""
+    alpha, w = np.zeros(len(Z)), np.zeros(Z.shape[1])
+    for _ in range(passes):
+        for i in order:
+            if cost[i] == 0:
+                continue
+            d = 0.0 if loss == "hinge" else 0.5 / cost[i]
+            upper = cost[i] if loss == "hinge" else np.inf
+            gradient = Z[i] @ w - 1 + alpha[i] * d
+            target = alpha[i] - gradient / (q[i] + d) if q[i] + d > 0 else upper
+            new = min(max(target, 0.0), upper)
+            w += (new - alpha[i]) * Z[i]
+            alpha[i] = new
+    return alpha, w
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("storage", matrix.STORAGES)
+def test_dcd_equals_its_twin(loss, storage):
+    problem = matrix.small_problem(loss, "none", "float64", storage)
+    kernel = _core.dual_coordinate_descent(
+        problem.rows, loss, problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_rows), 0.0, 0.0, 1,
+    )  # fmt: skip
+    # A bucket as large as the data leaves the rows in their own order.
+    kernel.epoch(_core.Rng(0), problem.n_rows)
+    X = np.asarray(problem.X.todense() if storage != "dense" else problem.X)
+    alpha, w = dcd_twin(
+        X * problem.y[:, None], problem.cost, problem.squared_norms, loss, range(problem.n_rows), 1
+    )
+    ours_alpha, ours_w = np.empty(problem.n_rows), np.empty(problem.n_features + 1)
+    kernel.alpha(ours_alpha)
+    kernel.weights(ours_w)
+    assert ours_alpha == pytest.approx(alpha, abs=1e-12)
+    assert ours_w[:-1] == pytest.approx(w, abs=1e-12)
+
+
+def pegasos_twin(Z, cost, loss, radius, batches):
+    """Also the average of w_1..w_T."""
+    m, w = len(Z), np.zeros(Z.shape[1])
+    total = np.zeros_like(w)
+    for t, batch in enumerate(batches, start=1):
+        total += w
+        p = Z[batch] @ w
+        slope = (p < 1) * 1.0 if loss == "hinge" else 2 * np.maximum(0, 1 - p)
+        w = (1 - 1 / t) * w + m / (len(batch) * t) * (cost[batch] * slope) @ Z[batch]
+        norm = np.linalg.norm(w)
+        if norm > radius:
+            w *= radius / norm
+    return w, total / len(batches)
+
+
+@pytest.mark.parametrize("project", [True, False])
+@pytest.mark.parametrize("batch", [1, 6])
+@pytest.mark.parametrize("output", ["last", "average"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_pegasos_equals_its_twin(loss, output, batch, project):
+    problem = matrix.small_problem(loss, "none", "float64", "csr-32")
+    steps = 2 * problem.n_rows // batch
+    solver = Pegasos(batch=batch, project=project, output=output)
+    iterates = solver.iterates(problem, rng=_core.Rng(5))
+    for iterate in iterates:
+        if iterate.step == steps:
+            break
+    rng, order = _core.Rng(5), np.arange(problem.n_rows)
+    rows = []
+    for _ in range(2):  # each epoch shuffles the order that the last one left
+        shuffled = permutation_of(rng, order)
+        rows.append(shuffled)
+        order = shuffled
+    radius = np.sqrt(problem.loss.squared_radius(problem.cost)) if project else np.inf
+    Z = np.asarray(problem.X.todense()) * problem.y[:, None]
+    last, average = pegasos_twin(
+        Z, problem.cost, loss, radius, np.concatenate(rows).reshape(steps, batch)
+    )
+    assert iterate.w == pytest.approx(last if output == "last" else average, rel=1e-8, abs=1e-8)
+    # Its dual point reproduces w (before the problem clips it into the box).
+    assert Z.T @ iterate.alpha == pytest.approx(iterate.w, rel=1e-8, abs=1e-8)
+
+
+def permutation_of(rng, order):
+    order = order.copy()
+    for i in range(len(order), 1, -1):
+        j = rng.below(i)
+        order[i - 1], order[j] = order[j], order[i - 1]
+    return order
+
+
+@pytest.mark.parametrize("sampling", ["iid", "without-replacement", "epochs"])
+@pytest.mark.parametrize("output", ["last", "average", "tail-average", "random"])
+@pytest.mark.parametrize("start", ["zero", "random"])
+def test_pegasos_in_every_variant_comes_close(sampling, output, start):
+    problem = matrix.small_problem(weighted=False, C=0.05)
+    best = solve(problem, "dcd").certificate.primal
+    solver = Pegasos(batch=3, sampling=sampling, output=output, start=start)
+    solution = solve(problem, solver, stop=Steps(6000), seed=1)
+    assert solution.certificate.primal <= 1.1 * best

@@ -1,0 +1,150 @@
+"""The loop: stopping rules, statuses, callbacks, interruption, and optima that others agree with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import matrix
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+from sklearn.svm import LinearSVC as PeerLinearSVC
+
+import bridle
+from bridle import Epochs, Gap, LinearProblem, Seconds, Status, Steps, solve
+from bridle.solvers import Pegasos
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+def test_the_optimum_is_liblinears(loss, bias):
+    problem = matrix.small_problem(loss, bias)
+    ours = solve(problem, "dcd", stop=Gap(1e-9) | Epochs(10**5))
+    peer = PeerLinearSVC(
+        C=problem.C, loss=loss, dual=True, fit_intercept=bias == "regularised",
+        intercept_scaling=problem.bias_scale, tol=1e-10, max_iter=10**6,
+    ).fit(problem.X, problem.y, sample_weight=problem.sample_weight)  # fmt: skip
+    theirs = problem.primal(peer.coef_[0], float(np.ravel(peer.intercept_)[0]))
+    assert ours.certificate.primal == pytest.approx(theirs, rel=1e-6)
+    assert ours.certificate.dual <= theirs
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
+def test_with_a_free_bias_the_optimum_is_libsvms(C):
+    problem = matrix.small_problem("hinge", "free", C=C)
+    ours = solve(problem, "dcd", stop=Gap(1e-8) | Epochs(10**5))
+    peer = SVC(C=C, kernel="linear", tol=1e-9)
+    peer.fit(problem.X, problem.y, sample_weight=problem.sample_weight)
+    theirs = problem.primal(peer.coef_[0], float(peer.intercept_[0]))
+    assert ours.certificate.primal == pytest.approx(theirs, rel=1e-6)
+
+
+def test_messages_are_for_people():
+    problem = matrix.small_problem()
+    reached = solve(problem, stop=Gap(1e-3))
+    assert reached.message.startswith("converged after ")
+    assert "at a certified gap of " in reached.message
+    assert reached.message.endswith("; asked for 0.001")
+    short = solve(problem, Pegasos(), stop=Gap(1e-9) | Epochs(2))
+    assert short.status is Status.BUDGET
+    assert short.message.startswith("stopped after 2 epochs at a certified gap of ")
+    timed = solve(problem, Pegasos(), stop=Gap(1e-12) | Seconds(0.05))
+    assert timed.status is Status.BUDGET
+    assert " s at a certified gap of " in timed.message
+
+
+def test_float32_reaches_its_limit_and_says_so():
+    problem = matrix.small_problem(dtype="float32")
+    solution = solve(problem, "dcd", stop=Gap(1e-15) | Epochs(20000))
+    assert solution.status is Status.STALLED
+    assert "float32" in solution.message
+    assert solution.certificate.relative_gap < 1e-5
+
+
+def test_steps_are_exact():
+    problem = matrix.small_problem()
+    assert solve(problem, Pegasos(), stop=Steps(137)).steps == 137
+    assert solve(problem, Pegasos(batch=7), stop=Steps(5)).steps == 5
+
+
+def test_rules_combine():
+    rule = Gap(1e-3) | Epochs(10) | Seconds(5) | Steps(99)
+    assert len(rule.rules) == 4
+    assert rule.gap == 1e-3
+    assert rule.steps == 99
+    with pytest.raises(ValueError, match="tol must be at least 0"):
+        Gap(float("nan"))
+
+
+def test_callbacks_see_records_and_may_stop_the_run():
+    seen = []
+    solution = solve(
+        matrix.small_problem(), Pegasos(), stop=Gap(1e-12),
+        callbacks=[lambda record: seen.append(record) or len(seen) == 4],
+    )  # fmt: skip
+    assert solution.status is Status.INTERRUPTED
+    assert len(seen) == 4
+    assert seen[-1].primal == solution.certificate.primal
+    assert [r.epoch for r in seen] == sorted(r.epoch for r in seen)
+
+
+def test_ctrl_c_gives_the_best_so_far():
+    def interrupt(record):
+        if record.epoch >= 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    solution = solve(matrix.small_problem(), Pegasos(), stop=Gap(1e-12), callbacks=[interrupt])
+    assert solution.status is Status.INTERRUPTED
+    assert "Ctrl-C" in solution.message
+    assert 0 < solution.certificate.relative_gap < 1
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_solve_works_in_threads():
+    results = []
+    worker = threading.Thread(target=lambda: results.append(solve(matrix.small_problem())))
+    worker.start()
+    worker.join()
+    assert results[0].converged
+
+
+def test_warm_start_saves_work():
+    problem = matrix.small_problem()
+    cold = solve(problem, stop=Gap(1e-7) | Epochs(10**4))
+    warm = solve(problem, stop=Gap(1e-7), start=cold)
+    assert warm.epochs <= 2 < cold.epochs
+
+
+def test_unknown_solver_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"unknown solver 'adam'; known: auto, dcd"):
+        solve(matrix.small_problem(), "adam")
+    with pytest.raises(TypeError, match="name or a Solver"):
+        solve(matrix.small_problem(), 3)
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        Pegasos(batch=0)
+
+
+def test_a_separable_problem_without_loss_has_gap_zero():
+    problem = LinearProblem(np.array([[2.0], [-2.0]]), [1, -1], 100.0)
+    solution = solve(problem, stop=Gap(1e-6))
+    assert solution.converged
+    assert solution.w == pytest.approx([0.5])
+
+
+def test_names_survive_the_import_of_their_modules():
+    import bridle.certify
+    import bridle.solve  # noqa: F401
+
+    assert callable(bridle.solve)
+    assert callable(bridle.certify)
+
+
+def test_trace_has_columns():
+    solution = solve(matrix.small_problem(), Pegasos(), stop=Epochs(6))
+    assert len(solution.trace["primal"]) == len(solution.trace)
+    assert np.all(np.diff(solution.trace["primal"]) <= 0)
+    assert np.all(np.diff(solution.trace["dual"]) >= 0)
+    assert set(solution.trace.as_dicts()[0]) >= {"epoch", "seconds_solver", "relative_gap"}

@@ -1,0 +1,99 @@
+"""One matrix for all linear solvers: what each promises, checked in plain NumPy."""
+
+from __future__ import annotations
+
+import matrix
+import numpy as np
+import pytest
+import reference
+
+from bridle import Epochs, Gap, Status, Steps, solve
+from bridle.solvers import solver_class
+
+CELLS = list(matrix.cells())
+
+
+def recompute(problem, solution):
+    """(P, D) of a solution by NumPy alone."""
+    setting = {"loss": problem.loss.name, "bias": problem.bias, "bias_scale": problem.bias_scale}
+    cost = problem.C * problem.sample_weight
+    if problem.loss.name == "perceptron":
+        pytest.skip("the reference knows the hinge losses; see test_losses for the perceptron's")
+    reference.assert_feasible(
+        problem.y, solution.alpha, cost, loss=problem.loss.name, bias=problem.bias
+    )
+    primal = reference.primal(problem.X, problem.y, solution.w, solution.b, cost, **setting)
+    return primal, reference.dual(problem.X, problem.y, solution.alpha, cost, **setting)
+
+
+def test_every_linear_solver_is_in_the_matrix():
+    assert set(matrix.SOLVERS) == set(matrix.linear_names())
+
+
+@pytest.mark.parametrize("storage", matrix.STORAGES)
+@pytest.mark.parametrize("dtype", matrix.DTYPES)
+@pytest.mark.parametrize(("name", "loss", "bias"), CELLS)
+def test_gap_at_exit(name, loss, bias, dtype, storage):
+    problem = matrix.small_problem(loss, bias, dtype, storage)
+    solution = matrix.run(name, problem)
+    primal, dual = recompute(problem, solution)
+    certificate = solution.certificate
+    assert certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert certificate.dual == pytest.approx(min(dual, primal), rel=1e-9, abs=1e-9 * primal)
+    gaps = solution.trace["relative_gap"]
+    assert np.all(np.diff(gaps) <= 1e-15)
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite(solution.b)
+    if solver_class(name).converges:
+        assert solution.status is Status.CONVERGED, solution.message
+        assert (primal - dual) / primal <= matrix.SOLVERS[name].gap * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("name", "bias"), list(matrix.refused()))
+def test_what_it_cannot_do_is_said(name, bias):
+    problem = matrix.small_problem(bias=bias)
+    with pytest.raises(ValueError, match=f"{name} cannot have bias='{bias}'"):
+        solve(problem, name)
+
+
+@pytest.mark.parametrize("name", matrix.linear_names())
+def test_same_seed_same_bits_for_any_number_of_threads(name):
+    def weights(n_threads, seed):
+        problem = matrix.small_problem(storage="csr-32", n_threads=n_threads)
+        solution = matrix.run(name, problem, stop=Epochs(5), seed=seed)
+        return solution.w.tobytes(), solution.alpha.tobytes()
+
+    assert weights(1, 7) == weights(1, 7)
+    assert weights(1, 7) == weights(3, 7)
+
+
+@pytest.mark.parametrize("name", matrix.linear_names())
+def test_warm_start_from_the_optimum_stays_there(name):
+    problem = matrix.small_problem(storage="csr-32")
+    optimum = solve(problem, "dcd", stop=Gap(1e-9))
+    again = matrix.run(name, problem, start=optimum, stop=Epochs(3))
+    if solver_class(name).converges:
+        assert again.certificate.primal <= 1.5 * optimum.certificate.primal
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e6])
+@pytest.mark.parametrize("C", [1e-4, 1e4])
+@pytest.mark.parametrize("name", matrix.linear_names())
+def test_badly_scaled_data_gives_finite_numbers(name, C, scale):
+    X, y = matrix.small_data(dtype="float32", storage="csr-32")
+    X = X.copy()
+    X.data[X.indices < 3] *= np.float32(scale)
+    problem = matrix.LinearProblem(X, y, C)
+    solution = matrix.run(name, problem, stop=Gap(1e-3) | Epochs(20))
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite(solution.certificate.primal)
+    assert np.isfinite(solution.certificate.dual)
+
+
+@pytest.mark.parametrize("name", matrix.linear_names())
+def test_any_stopping_rule(name):
+    problem = matrix.small_problem()
+    by_steps = matrix.run(name, problem, stop=Steps(50))
+    assert by_steps.steps >= 50
+    assert by_steps.status in (Status.BUDGET, Status.STALLED)
+    assert "certified gap" in by_steps.message
