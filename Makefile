@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(wildcard core/*.hpp core/bindings/*) CMakeLists.txt pyproject.toml
+CXX_SOURCES := core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
 
 .PHONY: demo test lint bench wheel sanitize format clean
 
@@ -16,27 +17,60 @@ lint: $(VENV)/.built
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
-
-bench: $(VENV)/.built
-	$(BIN)/python -m benchmarks
+	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 
 format: $(VENV)/.built
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+bench: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks
 
 # The development environment: the package in editable mode, built without isolation so that a
-# second build only compiles what changed.
+# second build only compiles what changed. The stub of the compiled module is for mypy and editors.
 $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group build --group test --group lint --group bench
+	$(BIN)/python -m pip install --quiet --group build --group test --group lint
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(CORE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[plot]"
+	$(BIN)/python -m nanobind.stubgen -q -m bridle._core -o src/bridle/_core.pyi
+	touch $@
+
+# The wheel, installed where no compiler can be found, and tested there.
+WHEEL_BIN := .venv-wheel/bin
+wheel: $(VENV)/.tools
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m build --wheel
+	$(PYTHON) -m venv .venv-wheel
+	$(WHEEL_BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(WHEEL_BIN)/python -m pip install --quiet --group test
+	env PATH="$(CURDIR)/$(WHEEL_BIN)" CC=/nonexistent CXX=/nonexistent \
+	  $(WHEEL_BIN)/python -m pip install --quiet dist/bridle-*.whl
+	env PATH="$(CURDIR)/$(WHEEL_BIN)" $(WHEEL_BIN)/python -m pytest
+
+# The kernels and readers under the address and undefined-behaviour sanitizers. Leaks are not
+# looked for: the interpreter itself leaves memory to the system at exit.
+SANITIZED := .venv-sanitize
+sanitize: $(SANITIZED)/.built
+	env LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q $(SANITIZE_TESTS)
+
+SANITIZE_TESTS := tests/test_kernels.py tests/test_svmlight.py tests/test_problem.py
+
+$(SANITIZED)/.built: $(CORE)
+	$(PYTHON) -m venv $(SANITIZED)
+	$(SANITIZED)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(SANITIZED)/bin/python -m pip install --quiet --group build --group test
+	$(SANITIZED)/bin/python -m pip install --quiet --no-build-isolation . \
+	  --config-settings=cmake.define.BRIDLE_SANITIZE=ON \
+	  --config-settings=build-dir=build/sanitize
 	touch $@
 
 clean:
-	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist .venv .venv-wheel $(SANITIZED) src/bridle/_core.pyi
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,11 +27,11 @@
 namespace bridle {
 
 struct DcdEpoch {
-  int64_t visits;      // rows looked at
-  int64_t active;      // rows left after shrinking
-  double gap;          // sum of the rows' parts of P - D, each taken when it was visited
-  double dual;         // D(alpha) after the epoch, from the running w
-  bool whole;          // the epoch visited every row
+  int64_t visits; // rows looked at
+  int64_t active; // rows left after shrinking
+  double gap;     // sum of the rows' parts of P - D, each taken when it was visited
+  double dual;    // D(alpha) after the epoch, from the running w
+  bool whole;     // the epoch visited every row
 };
 
 class DualCoordinateDescent {

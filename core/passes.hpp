@@ -23,8 +23,7 @@ template <class Rows> int64_t pass_blocks(const Rows &rows) {
   return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::min<int64_t>(64, rows.n_rows));
 }
 
-template <class Value, class Column>
-bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {
+template <class Value, class Column> bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {
   const int64_t begin = rows.offsets[i], end = rows.offsets[i + 1];
   bool increasing = true;
   int64_t previous = -1;
@@ -42,8 +41,8 @@ bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {
 
 template <class Value> bool check_row(const DenseRows<Value> &, int64_t) { return true; }
 
-// One pass that answers all questions about the input: indices within bounds, values finite, columns
-// in order; and |x_i|^2 of every row, the constant feature included.
+// One pass that answers all questions about the input: indices within bounds, values finite,
+// columns in order; and |x_i|^2 of every row, the constant feature included.
 template <class Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {
   const int64_t n_blocks = pass_blocks(rows);
   std::vector<char> canonical(n_blocks, 1);

@@ -1,7 +1,8 @@
 // Pegasos (Shalev-Shwartz, Singer & Srebro, ICML 2007): steps of the stochastic subgradient method
 // on f(w) = lam/2 |w|^2 + 1/m sum c_i loss(p_i), lam = 1/(m C), with rate 1/(lam t):
 //
-//   w <- (1 - 1/t) w + (m/(k t)) sum_{i in A_t} C_i slope(p_i) z_i,  then onto the ball |w| <= radius.
+//   w <- (1 - 1/t) w + (m/(k t)) sum_{i in A_t} C_i slope(p_i) z_i,  then onto the ball |w| <=
+//   radius.
 #pragma once
 
 #include "rng.hpp"

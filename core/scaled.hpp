@@ -1,7 +1,7 @@
-// A weight vector w = s v that every sparse step leaves sparse: shrinking multiplies s, adding a row
-// touches only its non-zeros. Beside v goes beta with v = sum_i beta_i z_i, so that
-// alpha = s beta satisfies w = w(alpha) at no cost; and, on request, the running sum of the w's seen
-// so far, kept as S v - u (S the sum of the scales), which also costs O(nnz) a step.
+// A weight vector w = s v that every sparse step leaves sparse: shrinking multiplies s, adding a
+// row touches only its non-zeros. Beside v goes beta with v = sum_i beta_i z_i, so that alpha = s
+// beta satisfies w = w(alpha) at no cost; and, on request, the running sum of the w's seen so far,
+// kept as S v - u (S the sum of the scales), which also costs O(nnz) a step.
 #pragma once
 
 #include <algorithm>

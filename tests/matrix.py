@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-
 from bridle import Epochs, Gap, LinearProblem, solve
 from bridle.solvers import REGISTRY, Solver, solver_class, solver_from
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
-
 from bridle.data.corpus import BLOCK_ROWS, _block, _model, make_corpus
+from scipy.sparse import csr_matrix
 
 
 def same(a, b):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import matrix
 import numpy as np
 import pytest
-
 from bridle import Steps, _core, solve
 from bridle.solvers import Pegasos
+
+import matrix
 
 
 def permutation(rng, n):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import matrix
 import numpy as np
 import pytest
-import reference
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from bridle import C_to_lam, Iterate, LinearProblem, lam_to_C
 from bridle.bias import best_bias
 from bridle.losses import Hinge, SquaredHinge
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import matrix
+import reference
 
 PROBLEMS = [
     (loss, bias, dtype, storage)

@@ -1,4 +1,4 @@
-"""The loop: stopping rules, statuses, callbacks, interruption, and optima that others agree with."""
+"""The loop: stopping rules, statuses, callbacks, interruption; and optima others agree with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import os
 import signal
 import threading
 
-import matrix
 import numpy as np
 import pytest
+from bridle import Epochs, Gap, LinearProblem, Seconds, Status, Steps, solve
+from bridle.solvers import Pegasos
 from sklearn.svm import SVC
 from sklearn.svm import LinearSVC as PeerLinearSVC
 
-import bridle
-from bridle import Epochs, Gap, LinearProblem, Seconds, Status, Steps, solve
-from bridle.solvers import Pegasos
+import matrix
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -136,7 +135,7 @@ def test_a_separable_problem_without_loss_has_gap_zero():
 
 def test_names_survive_the_import_of_their_modules():
     import bridle.certify
-    import bridle.solve  # noqa: F401
+    import bridle.solve
 
     assert callable(bridle.solve)
     assert callable(bridle.certify)

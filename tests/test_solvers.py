@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import matrix
 import numpy as np
 import pytest
-import reference
-
 from bridle import Epochs, Gap, Status, Steps, solve
 from bridle.solvers import solver_class
+
+import matrix
+import reference
 
 CELLS = list(matrix.cells())
 

@@ -14,11 +14,6 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
-
 from bridle.data import (
     SvmlightError,
     read_svmlight,
@@ -26,6 +21,10 @@ from bridle.data import (
     svmlight,
     write_svmlight,
 )
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 
 def parse(text, **options):

@@ -38,8 +38,8 @@ void bind_dcd(nb::module_ &m) {
       .def("unshrink", &DualCoordinateDescent::unshrink)
       .def("update_multiplier", &DualCoordinateDescent::update_multiplier)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
-      .def("alpha", [](const DualCoordinateDescent &d,
-                       MutableVector<double> out) { d.alpha(out.data()); })
+      .def("alpha",
+           [](const DualCoordinateDescent &d, MutableVector<double> out) { d.alpha(out.data()); })
       .def("weights", [](const DualCoordinateDescent &d, MutableVector<double> out) {
         d.weights(out.data());
       });

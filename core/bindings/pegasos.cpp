@@ -33,7 +33,8 @@ std::unique_ptr<Pegasos> make_pegasos(const PyRows &rows, const std::string &los
       [&](const auto &r, auto l) -> std::unique_ptr<Pegasos> {
         using On = PegasosOn<std::decay_t<decltype(r)>, decltype(l)>;
         return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
-                                    start_alpha.data(), steps_before, batch, radius, sampling_from_name(sampling), keep_random);
+                                    start_alpha.data(), steps_before, batch, radius,
+                                    sampling_from_name(sampling), keep_random);
       },
       rows.view, loss_from_name(loss));
 }
@@ -52,9 +53,9 @@ void bind_pegasos(nb::module_ &m) {
   // The kernel reads rows, costs and squared norms in place: they must outlive it.
   m.def("pegasos", &make_pegasos, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
         nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_alpha"),
-        nb::arg("steps_before"), nb::arg("batch"), nb::arg("radius"),
-        nb::arg("sampling"), nb::arg("keep_random"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+        nb::arg("steps_before"), nb::arg("batch"), nb::arg("radius"), nb::arg("sampling"),
+        nb::arg("keep_random"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
+        nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

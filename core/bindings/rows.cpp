@@ -106,8 +106,8 @@ void bind_rows(nb::module_ &m) {
   bind_dense<double>(m);
   m.def("scan", &scan_rows, nb::arg("rows"), nb::arg("squared_norms"), nb::arg("n_threads"),
         "Check every row and fill in its squared length; True if all columns are in order.");
-  m.def("scores", &score_rows, nb::arg("rows"), nb::arg("w"), nb::arg("out"),
-        nb::arg("n_threads"), "out[i] = w . x_i");
+  m.def("scores", &score_rows, nb::arg("rows"), nb::arg("w"), nb::arg("out"), nb::arg("n_threads"),
+        "out[i] = w . x_i");
   m.def("combine", &combine_rows, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),
         nb::arg("n_threads"), "out = sum_i coefficients[i] x_i");
   m.def("combine_and_score", &combine_and_score_rows, nb::arg("rows"), nb::arg("coefficients"),

@@ -39,7 +39,8 @@ _HOME = {
     "save_model": "bridle.model_io",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__"]
+__all__ += list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

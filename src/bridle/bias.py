@@ -7,9 +7,8 @@ b < t_i, rows of class -1 for b > t_i.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bridle.losses import Loss
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -32,8 +31,8 @@ def _hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
 
 
 def _squared_hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
-    # Between breakpoints k-1 and k the derivative / 2 is weight * b - moment: rows of class -1 up to
-    # k-1 and rows of class +1 from k on are active.
+    # Between breakpoints k-1 and k half the derivative is weight * b - moment: rows of class -1 up
+    # to k-1 and rows of class +1 from k on are active.
     up, down = np.where(positive, cost, 0.0), np.where(positive, 0.0, cost)
     weight = np.cumsum(down) + up.sum() - np.cumsum(up)
     moment = np.cumsum(down * t) + (up * t).sum() - np.cumsum(up * t)

@@ -19,7 +19,7 @@ Source = Literal["solver", "repair", "dual-solver"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """A primal value that was reached and a dual value that bounds every primal value from below."""
+    """A primal value that was reached and a dual value that bounds all of them from below."""
 
     primal: float
     dual: float
@@ -83,8 +83,9 @@ class Record:
 
     def as_dict(self) -> dict[str, Any]:
         """All fields in one flat dictionary, validation scores by their own names."""
-        row = asdict(self)
-        return row | row.pop("validation") | {"relative_gap": self.relative_gap}
+        row: dict[str, Any] = asdict(self)
+        validation: dict[str, Any] = row.pop("validation")
+        return row | validation | {"relative_gap": self.relative_gap}
 
 
 class Trace(Sequence[Record]):

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle.certificate import Certificate
 from bridle.losses import Hinge, Loss
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import Solution, solve
 from bridle.stopping import Epochs, Gap, Seconds
+from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True)

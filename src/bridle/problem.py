@@ -1,6 +1,6 @@
 """The linear problem: owns data and objective, and certifies what any solver proposes.
 
-    min_w  P(w) = 1/2 |w|^2 + sum_i C_i loss(p_i),   p_i = y_i (w.x_i + b),   C_i = C sample_weight_i
+    min_w  P(w) = 1/2 |w|^2 + sum_i C_i loss(p_i),   p_i = y_i (w.x_i + b),   C_i = C c_i,
 
     max_alpha  D(alpha) = dual_value(alpha) - 1/2 |w(alpha)|^2,   w(alpha) = sum_i alpha_i y_i x_i,
                0 <= alpha_i <= upper(C_i)
@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle import _core
 from bridle.bias import best_bias
 from bridle.certificate import Source
 from bridle.losses import Hinge, Loss, loss_from, weighted_sum
 from bridle.rows import check_vector, make_rows
 from bridle.solvers.base import Iterate
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Bias = Literal["none", "regularised", "free"]
@@ -115,7 +114,8 @@ class LinearProblem:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the data, in which solvers work."""
-        return np.dtype(self.X.dtype)
+        dtype: np.dtype[Any] = self.X.dtype
+        return dtype
 
     def join(self, w: ArrayLike, b: float = 0.0) -> Array:
         """One vector of n_features + 1 weights: the last belongs to the constant feature."""
@@ -169,9 +169,7 @@ class LinearProblem:
         alpha, source = self._feasible(iterate)
         joined = self.join(iterate.w, iterate.b)
         w_alpha, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
-        _core.combine_and_score(
-            self.rows, alpha * self.y, w_alpha, joined, scores, self.n_threads
-        )
+        _core.combine_and_score(self.rows, alpha * self.y, w_alpha, joined, scores, self.n_threads)
         b = iterate.b
         if self.bias == "free":
             b = best_bias(scores, self.y, self.cost, self.loss)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle import _core
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 FLOATS = (np.float32, np.float64)
@@ -29,7 +28,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def as_matrix(X: Any) -> Any:
-    """X as CSR or as a C-contiguous array of float32 or float64: X itself where it is one already."""
+    """X as CSR or C-contiguous float32 or float64: X itself where it is that already."""
     if is_sparse(X):
         X = X.tocsr()
         return X if X.dtype in FLOATS else X.astype(np.float64)

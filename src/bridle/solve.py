@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bridle import _core
 from bridle.certificate import Certificate, Record, Source, Trace
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -163,8 +162,8 @@ class _Run:
             primal=certificate.primal, dual=certificate.dual, primal_now=judgement.primal,
         )  # fmt: skip
         self.trace.append(record)
-        # Every callback is called, whatever the others answer.
-        self.halted |= any([callback(record) for callback in self.callbacks])
+        for callback in self.callbacks:
+            self.halted |= callback(record) is True
         return certificate
 
     def verdict(self, interrupted: bool) -> Verdict | None:
@@ -185,7 +184,7 @@ class _Run:
             return False
         now, before = self.trace[-1].relative_gap, self.trace[-11].relative_gap
         floor = 200 * float(np.finfo(self.problem.dtype).eps)
-        return now <= floor and now >= 0.99 * before
+        return bool(now <= floor and now >= 0.99 * before)
 
     def exhausted(self) -> Verdict:
         """The solver has nothing more to propose."""

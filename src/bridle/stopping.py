@@ -1,6 +1,6 @@
 """When to stop: rules that look at the progress and say so, combined with `|`.
 
-    stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
+stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
 """
 
 from __future__ import annotations

@@ -43,11 +43,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-
 from bridle._core import SvmlightError
 from bridle._core import format_svmlight as _format
 from bridle._core import read_svmlight as _read
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Array, Iterate, Iterates, Solver, steps_until_yield
 
@@ -38,8 +37,8 @@ class Pegasos(Solver):
     batch: rows in a step (k). project: onto the ball that holds the optimum. start: "zero" or
     "random" (uniform in direction, on half the ball's radius). sampling: "epochs" walks shuffled
     epochs, "iid" draws with replacement, "without-replacement" draws distinct rows for each batch.
-    output: the "last" iterate, the "average" of all, the "tail-average" (since the last power of two
-    of epochs), or a "random" iterate.
+    output: the "last" iterate, the "average" of all, the "tail-average" (since the last power of
+    two of epochs), or a "random" iterate.
     """
 
     batch: int = 1
@@ -104,6 +103,6 @@ class Pegasos(Solver):
             return problem.join(start.w, start.b)
         if self.start == "zero":
             return np.zeros(problem.n_features + 1)
-        w = np.array([rng.uniform() - 0.5 for _ in range(problem.n_features)] + [0.0])
+        w: Array = np.array([rng.uniform() - 0.5 for _ in range(problem.n_features)] + [0.0])
         radius = math.sqrt(problem.loss.squared_radius(problem.cost))
-        return w * (0.5 * radius / np.linalg.norm(w))
+        return w * (0.5 * radius / float(np.linalg.norm(w)))
