@@ -11,6 +11,7 @@ namespace bridle {
 namespace {
 
 using svmlight::IndexBase;
+using Parts = nb::typed<nb::tuple, nb::object, nb::ellipsis>;
 
 // The array takes the memory over; nothing is copied.
 template <class T> nb::object to_numpy(svmlight::Buffer<T> buffer, int64_t size) {
@@ -21,8 +22,8 @@ template <class T> nb::object to_numpy(svmlight::Buffer<T> buffer, int64_t size)
 }
 
 template <class T>
-nb::tuple read_as(std::string_view text, const std::string &name,
-                  const svmlight::ReadOptions &options) {
+Parts read_as(std::string_view text, const std::string &name,
+              const svmlight::ReadOptions &options) {
   svmlight::Table<T> table;
   {
     const nb::gil_scoped_release release;
@@ -36,9 +37,9 @@ nb::tuple read_as(std::string_view text, const std::string &name,
                         to_numpy(std::move(table.labels), table.n_rows), qids, table.n_features);
 }
 
-nb::tuple read(Vector<uint8_t> text, const std::string &name, bool single_precision,
-               std::optional<bool> zero_based, bool qid, std::optional<int64_t> n_features,
-               int n_threads, size_t chunk_bytes, bool mapped) {
+Parts read(Vector<uint8_t> text, const std::string &name, bool single_precision,
+           std::optional<bool> zero_based, bool qid, std::optional<int64_t> n_features,
+           int n_threads, size_t chunk_bytes, bool mapped) {
   svmlight::ReadOptions options;
   if (zero_based)
     options.base = *zero_based ? IndexBase::zero : IndexBase::one;
