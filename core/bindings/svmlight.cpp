@@ -34,7 +34,8 @@ Parts read_as(std::string_view text, const std::string &name,
   nb::object qids = options.want_qid ? to_numpy(std::move(table.qids), table.n_rows) : nb::none();
   return nb::make_tuple(to_numpy(std::move(table.values), table.n_nonzero),
                         to_numpy(std::move(table.indices), table.n_nonzero), indptr,
-                        to_numpy(std::move(table.labels), table.n_rows), qids, table.n_features);
+                        to_numpy(std::move(table.labels), table.n_rows), qids, table.n_features,
+                        table.zero_based);
 }
 
 Parts read(Vector<uint8_t> text, const std::string &name, bool single_precision,
@@ -97,7 +98,8 @@ void bind_svmlight(nb::module_ &m) {
   m.def("read_svmlight", &read, nb::arg("text"), nb::arg("name"), nb::arg("single_precision"),
         nb::arg("zero_based").none(), nb::arg("qid"), nb::arg("n_features").none(),
         nb::arg("n_threads"), nb::arg("chunk_bytes"), nb::arg("mapped"),
-        "(values, indices, indptr, labels, qids or None, n_features) of an svmlight text.");
+        "(values, indices, indptr, labels, qids or None, n_features, zero_based) of an svmlight "
+        "text.");
   bind_format<float, int32_t>(m);
   bind_format<float, int64_t>(m);
   bind_format<double, int32_t>(m);

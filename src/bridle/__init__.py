@@ -37,6 +37,11 @@ _HOME = {
     "LinearSVC": "bridle.estimators",
     "load_model": "bridle.model_io",
     "save_model": "bridle.model_io",
+    "LinearModel": "bridle.model_io",
+    "ModelError": "bridle.model_io",
+    "solve_one_vs_rest": "bridle.ovr",
+    "plot_trace": "bridle.plot",
+    "plot_convergence": "bridle.plot",
 }
 
 __all__ = ["__version__"]

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .corpus import make_corpus
-    from .svmlight import SvmlightError, read_svmlight, read_svmlight_bytes, write_svmlight
+    from .svmlight import (
+        SvmlightError,
+        read_svmlight,
+        read_svmlight_and_base,
+        read_svmlight_bytes,
+        write_svmlight,
+    )
 
 __all__ = [
     "SvmlightError",
     "make_corpus",
     "read_svmlight",
+    "read_svmlight_and_base",
     "read_svmlight_bytes",
     "write_svmlight",
 ]
@@ -24,6 +31,7 @@ _HOME = {
     "SvmlightError": "svmlight",
     "make_corpus": "corpus",
     "read_svmlight": "svmlight",
+    "read_svmlight_and_base": "svmlight",
     "read_svmlight_bytes": "svmlight",
     "write_svmlight": "svmlight",
 }

@@ -51,7 +51,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["SvmlightError", "read_svmlight", "read_svmlight_bytes", "write_svmlight"]
+__all__ = [
+    "SvmlightError",
+    "read_svmlight",
+    "read_svmlight_and_base",
+    "read_svmlight_bytes",
+    "write_svmlight",
+]
 
 StrPath = str | os.PathLike[str]
 ZeroBased = bool | Literal["auto"]
@@ -129,11 +135,30 @@ def read_svmlight(
         If the text is malformed; a ValueError that says where and why. The module's documentation
         says what is accepted.
     """
-    options = _options(n_threads, dtype, zero_based, n_features, qid)
+    return _labelled(_parts(path, _options(n_threads, dtype, zero_based, n_features, qid)))
+
+
+def read_svmlight_and_base(
+    path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
+) -> tuple[csr_matrix, NDArray[np.float64], bool]:
+    """X, y as `read_svmlight` reads them, and whether the file counts its features from zero.
+
+    Other files of the same data (a test set) should be read with that answer as ``zero_based``:
+    feature 0 need not occur in them.
+    """
+    parts = _parts(path, _options(n_threads, np.float32, zero_based, None, False))
+    X, y = _labelled(parts)
+    return X, y, bool(parts[-1])
+
+
+def _parts(path: StrPath, options: dict[str, Any]) -> tuple[Any, ...]:
     name = _printable(path)
     with open(path, "rb") as file:
         text, mapped = _text_of(file, name)
-        return _labelled(_read(np.frombuffer(text, np.uint8), name, mapped=mapped, **options))
+        parts: tuple[Any, ...] = _read(
+            np.frombuffer(text, np.uint8), name, mapped=mapped, **options
+        )
+    return parts
 
 
 @overload
@@ -254,7 +279,7 @@ def _printable(path: StrPath) -> str:
 def _labelled(parts: tuple[Any, ...]) -> Any:
     from scipy.sparse import csr_matrix
 
-    values, indices, indptr, labels, qids, n_features = parts
+    values, indices, indptr, labels, qids, n_features, _ = parts
     X = csr_matrix((len(labels), n_features), dtype=values.dtype)
     # Set rather than passed in: the constructor would scan, and for some shapes copy, the indices.
     X.data, X.indices, X.indptr = values, indices, indptr

@@ -1,0 +1,52 @@
+"""The command line. A subcommand is one file here and one line in COMMANDS.
+
+`bridle --help` imports no subcommand: their short helps are in the table. Subcommands import what
+is heavy inside their functions.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import bridle
+import click
+
+# name -> (module, attribute, short help)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "train": ("bridle.cli.train", "train", "Train on an svmlight file and certify the model."),
+    "predict": ("bridle.cli.predict", "predict", "Apply a model to an svmlight file."),
+    "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
+    "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in COMMANDS])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 the gap that was asked for was reached; 3 stopped before it, the best "
+    "model so far is written; 2 bad usage or bad input.",
+)
+@click.version_option(bridle.__version__, prog_name="bridle", message="%(prog)s %(version)s")
+def main() -> None:
+    """Support vector machines at scale, with a proof of how good the answer is."""

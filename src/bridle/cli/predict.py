@@ -1,0 +1,90 @@
+"""`bridle predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from bridle.cli.shared import (
+    Clock,
+    InputFile,
+    OutputFile,
+    check_writable,
+    fit_width,
+    json_option,
+    peak_rss_mb,
+    percent,
+    plain,
+    print_json,
+    read,
+    read_model,
+    reported,
+    size_report,
+    threads_option,
+)  # fmt: skip
+
+LINES_AT_A_TIME = 100_000
+
+
+@click.command()
+@click.argument("data", type=InputFile)
+@click.argument("model", type=InputFile)
+@click.argument("output", type=OutputFile, required=False)
+@click.option("--scores", is_flag=True, help="Write decision values instead of labels.")
+@threads_option
+@json_option
+def predict(
+    *,
+    data: Path,
+    model: Path,
+    output: Path | None,
+    scores: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Apply MODEL to DATA (svmlight, plain or gzip); one label per line to OUTPUT.
+
+    Without OUTPUT the labels go to standard output, unless --json wants it. Features that DATA
+    lacks are zeros; features beyond the model's are ignored, with a note. The error rate is
+    reported if labels of the model's classes are in DATA.
+    """
+    clock = Clock()
+    if output is not None:
+        check_writable(output, inputs=(data, model))
+    with clock.timing("read"):
+        fitted = read_model(model)
+        X, y, _ = read(data, threads, fitted.zero_based)
+    import numpy as np
+
+    with reported(), clock.timing("solve"):
+        values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
+        labels = fitted.decide(values)
+    known = bool(np.isin(y, fitted.classes).any())
+    error = float(np.mean(labels != y)) if known else None
+    with clock.timing("write"), reported():
+        if output is not None:
+            with open(output, "w", encoding="ascii") as file:
+                file.writelines(_lines(values if scores else labels, scores))
+        elif not as_json:
+            for chunk in _lines(values if scores else labels, scores):
+                click.echo(chunk, nl=False)
+    if as_json:
+        print_json({
+            **size_report(X, threads), "model": str(model), "error_test": error,
+            "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
+        })  # fmt: skip
+    elif error is not None:
+        click.echo(f"error {percent(error)} on {len(y):,} rows", err=True)
+
+
+def _lines(values: Any, scores: bool) -> Iterator[str]:
+    """Text, many lines at a time."""
+    for first in range(0, len(values), LINES_AT_A_TIME):
+        block = values[first : first + LINES_AT_A_TIME].tolist()
+        if values.ndim == 2:
+            lines = [" ".join(map(repr, row)) for row in block]
+        else:
+            lines = list(map(repr if scores else plain, block))
+        yield "\n".join(lines) + "\n"

@@ -1,0 +1,214 @@
+"""What subcommands have in common: reading, reporting, errors, progress. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bridle.certificate import Record
+    from bridle.model_io import LinearModel
+
+# Exit codes.
+REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
+
+InputFile = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+OutputFile = click.Path(dir_okay=False, path_type=Path)
+Positive = click.FloatRange(min=0, min_open=True)
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all]"
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
+    help="Of the random orders: the same seed gives the same model.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
+)
+
+
+class InputError(click.ClickException):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = BAD_INPUT
+
+    def show(self, file: Any = None) -> None:
+        """One line on standard error."""
+        click.echo(f"bridle: {' '.join(self.message.split())}", err=True)
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Turns what is wrong with the user's input into one line and exit code 2."""
+    try:
+        yield
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise InputError(f"{error.filename}: {what}" if error.filename else what) from error
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from error
+    except MemoryError as error:
+        raise InputError("the data do not fit into memory") from error
+
+
+@dataclass
+class Clock:
+    """Seconds by what they were spent on."""
+
+    began: float = field(default_factory=time.perf_counter)
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def timing(self, part: str) -> Iterator[None]:
+        """Add the time of the block to a part."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.parts[part] = self.parts.get(part, 0.0) + spent
+
+    def report(self) -> dict[str, float]:
+        """Read, solve, certify and write, where they apply, and the total."""
+        return {**self.parts, "total": time.perf_counter() - self.began}
+
+
+def read(path: Path, threads: int | None, zero_based: Any = "auto") -> tuple[Any, Any, bool]:
+    """X and y of an svmlight file, and whether it counts its features from zero."""
+    from bridle.data import read_svmlight_and_base
+
+    with reported():
+        return read_svmlight_and_base(path, n_threads=threads, zero_based=zero_based)
+
+
+def read_model(path: Path) -> LinearModel:
+    """A linear model."""
+    from bridle.model_io import LinearModel, load_model
+
+    with reported():
+        model = load_model(path)
+    if not isinstance(model, LinearModel):
+        raise InputError(f"{path}: a model of kind {model.kind!r}; this command needs a linear one")
+    return model
+
+
+def fit_width(model: LinearModel, X: Any, path: Path) -> LinearModel:
+    """The model for data of X's width; says so when features of the data are not in the model."""
+    if X.shape[1] > model.n_features:
+        click.echo(
+            f"bridle: {path}: {X.shape[1] - model.n_features} features beyond the model's "
+            f"{model.n_features} are ignored: no training row had them",
+            err=True,
+        )
+    return model if X.shape[1] == model.n_features else model.resized(X.shape[1])
+
+
+def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
+    """Fail before the work, not after it."""
+    import os
+
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: the folder {folder} is not writable")
+    for other in inputs:
+        if path.exists() and path.samefile(other):
+            raise InputError(f"{path}: would overwrite an input file")
+
+
+def size_report(X: Any, threads: int | None) -> dict[str, Any]:
+    """Rows, features, nnz, threads."""
+    from bridle import _core
+
+    return {
+        "rows": int(X.shape[0]),
+        "features": int(X.shape[1]),
+        "nnz": int(X.nnz),
+        "threads": threads if threads is not None else int(_core.hardware_threads()),
+    }
+
+
+def peak_rss_mb() -> float | None:
+    """The most memory that this process has had, in MiB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def print_json(report: dict[str, Any]) -> None:
+    """One line of strict JSON: what is not finite becomes null."""
+    click.echo(json.dumps(_finite(report), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.item() if hasattr(value, "item") else value
+
+
+def plain(label: float) -> str:
+    """A label as people write it: 1 rather than 1.0."""
+    return str(int(label)) if float(label).is_integer() else repr(float(label))
+
+
+def percent(rate: float | None) -> str:
+    """An error rate."""
+    return "unknown" if rate is None else f"{100 * rate:.2f} %"
+
+
+@contextlib.contextmanager
+def progress(goal: float) -> Iterator[Callable[[str, Record], None]]:
+    """A line that shows the gap falling, on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda label, record: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("first pass ...") as status:
+
+        def show(label: str, record: Record) -> None:
+            seconds = record.seconds_solver + record.seconds_certify
+            status.update(
+                f"{label}: certified gap {record.relative_gap:.1e} (goal {goal:.0e}), "
+                f"{record.epoch:.4g} epochs, {seconds:.1f} s"
+            )
+
+        yield show
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """On a terminal a table with rules, else aligned columns."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=title)
+        for i, column in enumerate(columns):
+            table.add_column(column, justify="right" if i else "left")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        return
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    click.echo(title)
+    for row in [columns, *rows]:
+        first, *rest = zip(row, widths, strict=True)
+        click.echo("  ".join([first[0].ljust(first[1]), *(c.rjust(n) for c, n in rest)]))

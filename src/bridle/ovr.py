@@ -1,0 +1,198 @@
+"""Several classes by one linear problem each: class k against the rest.
+
+    min_{w_k, b_k}  1/2 |w_k|^2 + sum_i C_i loss(y_ik (w_k.x_i + b_k)),   y_ik = +1 if row i is of
+                                                                         class k, else -1.
+
+Two classes are one problem, with the second class as +1. The problems are independent: they run in
+parallel threads on the same data, and the certificate of the whole is the sum of theirs. What is
+computed does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.certificate import Certificate, Record, total
+from bridle.losses import Hinge, Loss
+from bridle.problem import Bias, LinearProblem
+from bridle.rows import as_matrix
+from bridle.solve import DEFAULT_STOP, Solution, solve
+from bridle.solvers import Solver
+from bridle.stopping import AnyOf, Progress, Seconds, Status, Stop, Verdict
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+# Sees the number of the problem and its newest record; returning True ends that problem's run.
+Watcher = Callable[[int, Record], bool | None]
+
+# From the worst to the best: the whole has the worst status of its parts.
+_SEVERITY = (
+    Status.INFEASIBLE, Status.INTERRUPTED, Status.BUDGET, Status.STALLED, Status.CONVERGED,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OneVsRest:
+    """One solution per problem: a single one for two classes."""
+
+    solutions: tuple[Solution, ...]
+
+    @property
+    def coef(self) -> Array:
+        """One row of weights per problem."""
+        return np.vstack([solution.w for solution in self.solutions])
+
+    @property
+    def intercept(self) -> Array:
+        """One intercept per problem."""
+        return np.array([solution.b for solution in self.solutions])
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the sum of all problems."""
+        return total([solution.certificate for solution in self.solutions])
+
+    @property
+    def worst_index(self) -> int:
+        """Of the solution that ended worst: by status, then by gap."""
+        ranks = [(_SEVERITY.index(s.status), -s.certificate.relative_gap) for s in self.solutions]
+        return ranks.index(min(ranks))
+
+    @property
+    def worst(self) -> Solution:
+        """The solution that ended worst."""
+        return self.solutions[self.worst_index]
+
+    @property
+    def status(self) -> Status:
+        """CONVERGED if every problem is."""
+        return self.worst.status
+
+    @property
+    def epochs(self) -> float:
+        """The most that any problem took."""
+        return max(solution.epochs for solution in self.solutions)
+
+
+def solve_one_vs_rest(
+    X: Any,
+    codes: ArrayLike,
+    n_classes: int,
+    C: float = 1.0,
+    *,
+    loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
+    bias: Bias = "none",
+    bias_scale: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+    solver: str | Solver = "auto",
+    stop: Stop = DEFAULT_STOP,
+    watch: Watcher | None = None,
+    start: Sequence[Any] | None = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+) -> OneVsRest:
+    """Solve the problem of each class against the rest.
+
+    codes: the class of each row, 0 to n_classes - 1. start: what to go on from, one per problem.
+    A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
+    Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
+    """
+    codes = np.asarray(codes)
+    if n_classes < 2:
+        raise ValueError(f"there must be at least two classes, got {n_classes}")
+    positives = [1] if n_classes == 2 else list(range(n_classes))
+    threads = n_threads if n_threads is not None else _core.hardware_threads()
+    if threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    workers = min(threads, len(positives))
+    matrix = as_matrix(X)  # converted once, if at all
+    clock = _Shares(stop, len(positives), workers)
+
+    def one(k: int, interrupted: Stop | None) -> Solution:
+        labels = np.where(codes == positives[k], 1.0, -1.0)
+        problem = LinearProblem(
+            matrix, labels, C, loss=loss, bias=bias, bias_scale=bias_scale,
+            sample_weight=sample_weight, n_threads=max(1, threads // workers),
+        )  # fmt: skip
+        share = clock.take()
+        return solve(
+            problem, solver, seed=seed,
+            stop=share if interrupted is None else share | interrupted,
+            callbacks=() if watch is None else (lambda record: watch(k, record),),
+            start=None if start is None else start[k],
+        )  # fmt: skip
+
+    if len(positives) == 1:
+        return OneVsRest((one(0, None),))
+    with _interrupts() as interrupted, ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(one, k, interrupted) for k in range(len(positives))]
+        try:
+            return OneVsRest(tuple(future.result() for future in futures))
+        except BaseException:
+            interrupted.flag.set()  # nobody waits for the others any more
+            raise
+
+
+class _Shares:
+    """Shares out the seconds that are left among the problems that have not begun."""
+
+    def __init__(self, stop: Stop, n_problems: int, workers: int) -> None:
+        self._others = tuple(rule for rule in stop.rules if not isinstance(rule, Seconds))
+        budgets = [rule.s for rule in stop.rules if isinstance(rule, Seconds)]
+        self._deadline = time.perf_counter() + min(budgets) if budgets else None
+        self._waiting, self._workers = n_problems, workers
+        self._lock = threading.Lock()
+
+    def take(self) -> Stop:
+        """The stopping rule of the next problem."""
+        if self._deadline is None:
+            return AnyOf(self._others)
+        with self._lock:
+            left = max(0.0, self._deadline - time.perf_counter())
+            share = left * min(1.0, self._workers / self._waiting)
+            self._waiting -= 1
+        return AnyOf((*self._others, Seconds(share)))
+
+
+@dataclass(frozen=True)
+class _Interrupted(Stop):
+    """Stops once its flag is set."""
+
+    flag: threading.Event
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag.is_set() else None
+
+
+@contextmanager
+def _interrupts() -> Iterator[_Interrupted]:
+    """A rule that the first Ctrl-C sets off; signals reach the main thread alone, not the workers.
+
+    The second Ctrl-C acts as usual.
+    """
+    rule = _Interrupted(threading.Event())
+    previous = signal.getsignal(signal.SIGINT)
+    on_main = threading.current_thread() is threading.main_thread()
+    if not on_main or previous is not signal.default_int_handler:
+        yield rule
+        return
+
+    def note(signum: int, frame: Any) -> None:
+        rule.flag.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield rule
+    finally:
+        signal.signal(signal.SIGINT, previous)

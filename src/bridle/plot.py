@@ -1,0 +1,91 @@
+"""Pictures of convergence: the certified relative gap against time, on logarithmic axes.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; each curve has a
+marker and a line style of its own besides. Needs matplotlib, the `plot` extra.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bridle.certificate import Trace
+
+# Okabe & Ito without yellow, which is too faint on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS_PER_CURVE = 12
+
+
+def plot_trace(trace: Trace, ax: Any = None, *, label: str | None = None, style: int = 0) -> Any:
+    """Draw one run's certified gap against its solver's seconds; returns the axes.
+
+    style: a number; curves with different numbers can be told apart.
+    """
+    if ax is None:
+        ax = _pyplot().subplots(figsize=(7, 4.5), layout="constrained")[1]
+    seconds, gap = trace["seconds_solver"], trace["relative_gap"]
+    shown = (seconds > 0) & (gap > 0) & np.isfinite(gap)  # a logarithm has no place for the rest
+    ax.plot(
+        seconds[shown], gap[shown], label=label, linewidth=1.6, markersize=5,
+        color=COLOURS[style % len(COLOURS)], marker=MARKERS[style % len(MARKERS)],
+        linestyle=LINES[style % len(LINES)],
+        markevery=max(1, int(shown.sum()) // MARKERS_PER_CURVE),
+    )  # fmt: skip
+    ax.set(
+        xscale="log", yscale="log",
+        xlabel="solver time (seconds)", ylabel="certified relative gap (P - D) / P",
+    )  # fmt: skip
+    ax.grid(True, which="major", color="0.88", linewidth=0.8)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def plot_convergence(
+    traces: Mapping[str, Trace], ax: Any = None, *, goal: float | None = None, title: str = ""
+) -> Any:
+    """Draw several runs into one picture, named by the keys; returns the axes.
+
+    goal: the gap that was asked for, as a horizontal line.
+    """
+    if not traces:
+        raise ValueError("there is no trace to draw")
+    for style, (name, trace) in enumerate(traces.items()):
+        ax = plot_trace(trace, ax, label=name, style=style)
+    if goal:
+        ax.axhline(goal, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+        ax.annotate(
+            f"asked for: {goal:g}", (0.005, goal), xycoords=("axes fraction", "data"),
+            xytext=(0, 3), textcoords="offset points", color="0.3", fontsize="small",
+        )  # fmt: skip
+    ax.set_title(title)
+    ax.legend(frameon=False, handlelength=4)
+    return ax
+
+
+def save_convergence(
+    path: str | os.PathLike[str], traces: Mapping[str, Trace], **options: Any
+) -> None:
+    """`plot_convergence` into a file; its suffix chooses the format."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    plot_convergence(traces, figure.subplots(), **options)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'bridle[plot]'") from error
+    return pyplot
