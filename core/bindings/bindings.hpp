@@ -40,5 +40,6 @@ void bind_rows(nb::module_ &m);
 void bind_dcd(nb::module_ &m);
 void bind_pegasos(nb::module_ &m);
 void bind_svmlight(nb::module_ &m);
+void bind_simplex_qp(nb::module_ &m);
 
 } // namespace bridle

@@ -6,4 +6,5 @@ NB_MODULE(_core, m) {
   bridle::bind_dcd(m);
   bridle::bind_pegasos(m);
   bridle::bind_svmlight(m);
+  bridle::bind_simplex_qp(m);
 }

@@ -28,6 +28,7 @@ _HOME = {
     "Epochs": "bridle.stopping",
     "Steps": "bridle.stopping",
     "Seconds": "bridle.stopping",
+    "CuttingPlaneModel": "bridle.cutting_plane",
     "certify": "bridle.certify",
     "certify_weights": "bridle.certify",
     "Iterate": "bridle.solvers.base",
