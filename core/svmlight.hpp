@@ -550,6 +550,8 @@ private:
     const char *at = find_feature(row, [&](std::int64_t index) {
       return index < limits_.smallest || index > limits_.largest;
     });
+    if (limits_.largest < limits_.smallest)
+      return fail(at, "no features");
     return fail(at, "an index from " + std::to_string(limits_.smallest) + " to " +
                         std::to_string(limits_.largest));
   }

@@ -249,6 +249,7 @@ def test_refuses(text, message, n_threads):
             {"n_features": 2, "zero_based": True},
             "f:1:3: expected an index from 0 to 1, found '2:1'",
         ),
+        ("1\n1 2:1\n", {"n_features": 0}, "f:2:3: expected no features, found '2:1'"),
         ("1 qid:1 1:1\n1 1:1\n", {"qid": True}, "f:2:3: expected qid:, found '1:1'"),
         ("1\n", {"qid": True}, "f:1:2: expected qid:, found the end of the line"),
     ],
