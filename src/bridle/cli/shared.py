@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,21 +22,6 @@ if TYPE_CHECKING:
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
 
-InputFile = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-OutputFile = click.Path(dir_okay=False, path_type=Path)
-Positive = click.FloatRange(min=0, min_open=True)
-
-threads_option = click.option(
-    "--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all]"
-)
-seed_option = click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
-    help="Of the random orders: the same seed gives the same model.",
-)  # fmt: skip
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
-)
-
 
 class InputError(click.ClickException):
     """Bad input: one line, exit code 2."""
@@ -45,6 +31,47 @@ class InputError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """One line on standard error."""
         click.echo(f"bridle: {' '.join(self.message.split())}", err=True)
+
+
+class _InputFile(click.Path):
+    """A file that can be read, found out before any work is done."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        path = Path(os.fsdecode(value))
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file")
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, not a file")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path}: may not be read by this user")
+        return path
+
+
+class _Number(click.FloatRange):
+    """A number in a range; NaN, which compares with nothing, is in no range."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not a number", param, ctx)
+        return number
+
+
+InputFile = _InputFile()
+OutputFile = click.Path(dir_okay=False, path_type=Path)
+Positive = _Number(min=0, min_open=True)
+NotNegative = _Number(min=0)
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(1, 1024), help="Threads to use.  [default: all]"
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
+    help="Of the random orders: the same seed gives the same model.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
+)
 
 
 @contextlib.contextmanager
@@ -115,8 +142,8 @@ def fit_width(model: LinearModel, X: Any, path: Path) -> LinearModel:
 
 def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
     """Fail before the work, not after it."""
-    import os
-
+    if path.exists() and not path.is_file():  # a device or a pipe
+        return
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{path}: there is no folder {folder}")
@@ -150,8 +177,13 @@ def peak_rss_mb() -> float | None:
 
 
 def print_json(report: dict[str, Any]) -> None:
-    """One line of strict JSON: what is not finite becomes null."""
-    click.echo(json.dumps(_finite(report), allow_nan=False))
+    """One line of strict JSON."""
+    click.echo(to_json(report))
+
+
+def to_json(report: dict[str, Any]) -> str:
+    """Strict JSON: what is not finite becomes null."""
+    return json.dumps(_finite(report), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
+    NotNegative,
     OutputFile,
     Positive,
     check_writable,
@@ -30,6 +30,7 @@ from bridle.cli.shared import (
     seed_option,
     size_report,
     threads_option,
+    to_json,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
 @click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]")
 @click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss.")
 @click.option(
-    "--gap", type=click.FloatRange(min=0), default=1e-3, show_default=True,
+    "--gap", type=NotNegative, default=1e-3, show_default=True,
     help="Stop at this certified relative duality gap (P - D) / P.",
 )  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, help="Name of the method.")
@@ -252,7 +253,7 @@ def _write_trace(path: Path, result: OneVsRest, names: list[str]) -> None:
             writer.writeheader()
             writer.writerows(rows)
         else:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.writelines(to_json(row) + "\n" for row in rows)
 
 
 def _print(report: dict[str, Any], data: str, tested: bool) -> None:
