@@ -26,6 +26,8 @@ SOLVERS: dict[str, Case] = {
     "auto": Case(gap=1e-5, epochs=2000),
     "dcd": Case(gap=1e-5, epochs=2000),
     "pegasos": Case(gap=0.1, epochs=1000),
+    "svmperf": Case(gap=1e-5, epochs=1000),
+    "ocas": Case(gap=1e-5, epochs=1000),
 }
 
 LOSSES = ("hinge", "squared_hinge", "perceptron")

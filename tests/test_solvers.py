@@ -94,6 +94,7 @@ def test_badly_scaled_data_gives_finite_numbers(name, C, scale):
 def test_any_stopping_rule(name):
     problem = matrix.small_problem()
     by_steps = matrix.run(name, problem, stop=Steps(50))
-    assert by_steps.steps >= 50
+    # A solver may be done, to rounding, before that.
+    assert by_steps.steps >= 50 or by_steps.status is Status.STALLED
     assert by_steps.status in (Status.BUDGET, Status.STALLED)
     assert "certified gap" in by_steps.message

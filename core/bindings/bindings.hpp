@@ -41,5 +41,6 @@ void bind_dcd(nb::module_ &m);
 void bind_pegasos(nb::module_ &m);
 void bind_svmlight(nb::module_ &m);
 void bind_simplex_qp(nb::module_ &m);
+void bind_cutting_plane(nb::module_ &m);
 
 } // namespace bridle

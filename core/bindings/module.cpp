@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
   bridle::bind_pegasos(m);
   bridle::bind_svmlight(m);
   bridle::bind_simplex_qp(m);
+  bridle::bind_cutting_plane(m);
 }

@@ -35,6 +35,8 @@ _HOME = {
     "Solver": "bridle.solvers.base",
     "DualCoordinateDescent": "bridle.solvers.dcd",
     "Pegasos": "bridle.solvers.pegasos",
+    "Ocas": "bridle.solvers.ocas",
+    "SvmPerf": "bridle.solvers.svmperf",
     "LinearSVC": "bridle.estimators",
     "load_model": "bridle.model_io",
     "save_model": "bridle.model_io",

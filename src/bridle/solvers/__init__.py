@@ -12,6 +12,8 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "auto": ("bridle.solvers.auto", "Auto"),
     "dcd": ("bridle.solvers.dcd", "DualCoordinateDescent"),
     "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
+    "svmperf": ("bridle.solvers.svmperf", "SvmPerf"),
+    "ocas": ("bridle.solvers.ocas", "Ocas"),
 }
 
 
