@@ -135,14 +135,14 @@ class _Run:
         """Whether a certificate is worth its price now.
 
         When a free estimate says that the goal may be reached; else at geometric intervals, or as
-        often as certificates are less than a tenth of the work, at a third of an epoch each. The
-        clock has no say: solvers see certificates, and the same seed must give the same bits.
+        often as certificates are less than a tenth of the work, at about an epoch each. The clock
+        has no say: solvers see certificates, and the same seed must give the same bits.
         """
         assert self.last is not None
         tol, estimate = self.stop.gap, self.last.gap_estimate
         if estimate is not None and tol is not None and estimate <= tol:
             return True
-        cheap = len(self.trace) / 3 < 0.1 * self.last.epoch
+        cheap = len(self.trace) < 0.1 * self.last.epoch
         if self.last.epoch < self.next_epoch and not cheap:
             return False
         self.next_epoch = self.last.epoch * (2.0 if estimate is not None else 1.25)
