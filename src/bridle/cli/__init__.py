@@ -7,6 +7,7 @@ is heavy inside their functions.
 from __future__ import annotations
 
 import importlib
+import os
 
 import bridle
 import click
@@ -50,3 +51,7 @@ class LazyGroup(click.Group):
 @click.version_option(bridle.__version__, prog_name="bridle", message="%(prog)s %(version)s")
 def main() -> None:
     """Support vector machines at scale, with a proof of how good the answer is."""
+    # NumPy's BLAS would start threads of its own beside those of --threads, for dot products too
+    # short to gain from them. It reads this when it is imported, which is later.
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
