@@ -28,7 +28,7 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.certificate import Trace
 
-SOLVERS = "dcd,pegasos,pegasos:batch=100,pegasos:output=tail-average"
+SOLVERS = "dcd,ocas,svmperf,pegasos,pegasos:batch=100,pegasos:output=tail-average"
 LAM = 1e-4
 TEST_SHARE = 5  # one row in so many is kept for testing
 
