@@ -8,6 +8,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <utility>
+#include <vector>
+
 namespace nb = nanobind;
 
 namespace bridle {
@@ -36,11 +39,20 @@ template <class Array> void expect_size(const Array &array, int64_t size, const 
                               .c_str());
 }
 
+// The array takes the memory over; nothing is copied.
+template <class T> nb::object to_numpy(std::vector<T> &&values) {
+  auto *owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
+}
+
 void bind_rows(nb::module_ &m);
 void bind_dcd(nb::module_ &m);
 void bind_pegasos(nb::module_ &m);
 void bind_svmlight(nb::module_ &m);
 void bind_simplex_qp(nb::module_ &m);
 void bind_cutting_plane(nb::module_ &m);
+void bind_chain(nb::module_ &m);
+void bind_features(nb::module_ &m);
 
 } // namespace bridle

@@ -1,0 +1,158 @@
+#include "bindings.hpp"
+
+#include "chain.hpp"
+#include "chain_bcfw.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace bridle {
+namespace {
+
+// Sequences of rows with labels; reads the arrays in place.
+struct Chain {
+  AnyRows rows;
+  ChainShape shape;
+
+  int64_t n_tokens() const {
+    return std::visit([](const auto &r) { return r.n_rows; }, rows);
+  }
+  int64_t n_weights() const {
+    return std::visit([&](const auto &r) { return n_chain_weights(r, shape); }, rows);
+  }
+};
+
+void check_labels(Vector<int32_t> labels, int64_t n_labels, const char *name) {
+  for (size_t t = 0; t < labels.shape(0); ++t)
+    if (labels.data()[t] < 0 || labels.data()[t] >= n_labels)
+      throw nb::value_error((std::string(name) + " contains " + std::to_string(labels.data()[t]) +
+                             ", outside 0.." + std::to_string(n_labels - 1))
+                                .c_str());
+}
+
+Chain make_chain(const PyRows &rows, Vector<int64_t> offsets, Vector<int32_t> labels,
+                 Vector<double> cost, int64_t n_labels, bool transitions) {
+  if (n_labels < 1)
+    throw nb::value_error("n_labels must be at least 1");
+  if (offsets.shape(0) == 0)
+    throw nb::value_error("offsets is empty");
+  expect_size(labels, n_rows(rows), "labels");
+  expect_size(cost, n_labels * n_labels, "cost");
+  check_labels(labels, n_labels, "labels");
+  const auto n = static_cast<int64_t>(offsets.shape(0)) - 1;
+  const int64_t *o = offsets.data();
+  if (o[0] != 0 || o[n] != n_rows(rows) || !std::is_sorted(o, o + n + 1))
+    throw nb::value_error("offsets must rise from 0 to the number of rows");
+  return {rows.view, ChainShape{o, n, labels.data(), cost.data(), n_labels, transitions}};
+}
+
+void argmax(const Chain &chain, Vector<double> w, bool augmented, MutableVector<int32_t> paths,
+            MutableVector<double> values, MutableVector<double> truths, int n_threads) {
+  expect_size(w, chain.n_weights(), "w");
+  expect_size(paths, chain.n_tokens(), "paths");
+  expect_size(values, chain.shape.n_sequences, "values");
+  expect_size(truths, chain.shape.n_sequences, "truths");
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &rows) {
+        chain_argmax(rows, chain.shape, w.data(), augmented, paths.data(), values.data(),
+                     truths.data(), n_threads);
+      },
+      chain.rows);
+}
+
+// out += sum_i coefficients[i] (Psi(x_i, labels_i) - Psi(x_i, paths_i))
+void differences(const Chain &chain, Vector<int32_t> paths, Vector<double> coefficients,
+                 MutableVector<double> out) {
+  expect_size(paths, chain.n_tokens(), "paths");
+  expect_size(coefficients, chain.shape.n_sequences, "coefficients");
+  expect_size(out, chain.n_weights(), "out");
+  check_labels(paths, chain.shape.K, "paths");
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &rows) {
+        for (int64_t i = 0; i < chain.shape.n_sequences; ++i)
+          add_difference(rows, chain.shape, i, paths.data() + chain.shape.begin(i),
+                         coefficients.data()[i], out.data());
+      },
+      chain.rows);
+}
+
+void losses(const Chain &chain, Vector<int32_t> paths, MutableVector<double> out) {
+  expect_size(paths, chain.n_tokens(), "paths");
+  expect_size(out, chain.shape.n_sequences, "out");
+  check_labels(paths, chain.shape.K, "paths");
+  for (int64_t i = 0; i < chain.shape.n_sequences; ++i)
+    out.data()[i] = path_loss(chain.shape, i, paths.data() + chain.shape.begin(i));
+}
+
+std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> C) {
+  expect_size(C, chain.shape.n_sequences, "C");
+  return std::visit(
+      [&](const auto &rows) -> std::unique_ptr<ChainFrankWolfe> {
+        using On = ChainFrankWolfeOn<std::decay_t<decltype(rows)>>;
+        return std::make_unique<On>(rows, chain.shape, C.data());
+      },
+      chain.rows);
+}
+
+// (token, previous label or -1, label, mass) of every edge that has mass.
+nb::tuple marginals(const ChainFrankWolfe &kernel) {
+  std::vector<int64_t> tokens;
+  std::vector<int32_t> from, to;
+  std::vector<double> mass;
+  for (int64_t token = 0; token < kernel.n_tokens(); ++token)
+    for (const ChainEdge &edge : kernel.edges(token)) {
+      tokens.push_back(token);
+      from.push_back(edge.from);
+      to.push_back(edge.to);
+      mass.push_back(edge.mass);
+    }
+  return nb::make_tuple(to_numpy(std::move(tokens)), to_numpy(std::move(from)),
+                        to_numpy(std::move(to)), to_numpy(std::move(mass)));
+}
+
+} // namespace
+
+void bind_chain(nb::module_ &m) {
+  nb::class_<Chain>(m, "Chain", "Sequences of feature rows with labels, read in place.")
+      .def_prop_ro("n_weights", &Chain::n_weights)
+      .def("argmax", &argmax, nb::arg("w"), nb::arg("augmented"), nb::arg("paths"),
+           nb::arg("values"), nb::arg("truths"), nb::arg("n_threads"),
+           "The best path of every sequence, its value, and the score of the true labels.")
+      .def("differences", &differences, nb::arg("paths"), nb::arg("coefficients"), nb::arg("out"),
+           "out += sum_i coefficients[i] (Psi(x_i, labels_i) - Psi(x_i, paths_i))")
+      .def("losses", &losses, nb::arg("paths"), nb::arg("out"));
+  m.def("chain", &make_chain, nb::arg("rows"), nb::arg("offsets"), nb::arg("labels"),
+        nb::arg("cost"), nb::arg("n_labels"), nb::arg("transitions"), nb::keep_alive<0, 1>(),
+        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+  nb::class_<ChainEpoch>(m, "ChainEpoch")
+      .def_ro("gap", &ChainEpoch::gap)
+      .def_ro("dual", &ChainEpoch::dual)
+      .def_ro("visits", &ChainEpoch::visits)
+      .def_ro("oracle_calls", &ChainEpoch::oracle_calls);
+  nb::class_<ChainFrankWolfe>(m, "ChainFrankWolfe")
+      .def("epoch", &ChainFrankWolfe::epoch, nb::arg("rng"), nb::arg("n_steps"),
+           nb::arg("skip_below"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "weights",
+          [](ChainFrankWolfe &self, MutableVector<double> out) {
+            expect_size(out, self.n_weights(), "out");
+            const nb::gil_scoped_release release;
+            return self.weights(out.data());
+          },
+          nb::arg("out"), "Rebuild w from the paths; returns sum_i C_i mean loss_i.")
+      .def(
+          "average",
+          [](const ChainFrankWolfe &self, MutableVector<double> out) {
+            expect_size(out, self.n_weights(), "out");
+            self.average(out.data());
+          },
+          nb::arg("out"), "The mean of w over the visits of the last epoch.")
+      .def("marginals", &marginals,
+           "The dual point: (token, previous label or -1, label, mass) of every edge with mass.");
+  m.def("chain_frank_wolfe", &frank_wolfe, nb::arg("chain"), nb::arg("C"), nb::keep_alive<0, 1>(),
+        nb::keep_alive<0, 2>());
+}
+
+} // namespace bridle
