@@ -68,8 +68,8 @@ template <class Real> struct ChainScratch {
 };
 
 template <class Real>
-double path_score(const Real *scores, const Real *transitions, int64_t stride,
-                  const int32_t *path, int64_t length) {
+double path_score(const Real *scores, const Real *transitions, int64_t stride, const int32_t *path,
+                  int64_t length) {
   double sum = 0;
   for (int64_t t = 0; t < length; ++t) {
     sum += scores[t * stride + path[t]];
@@ -79,56 +79,69 @@ double path_score(const Real *scores, const Real *transitions, int64_t stride,
   return sum;
 }
 
+// The best path of one sequence.
+struct ChainAnswer {
+  double value; // with loss, if augmented
+  double truth; // the score of the true labels, if augmented
+};
+
+template <class Rows>
+ChainAnswer chain_answer(const Rows &rows, const ChainShape &shape, int64_t i, const double *w,
+                         bool augmented, ChainScratch<double> &scratch, int32_t *path) {
+  const int64_t K = shape.K, first = shape.begin(i), length = shape.length(i);
+  const double *transitions = shape.transitions ? w + n_emission_rows(rows) * K : nullptr;
+  scratch.scores.resize(static_cast<size_t>(length * K));
+  double *scores = scratch.scores.data();
+  for (int64_t t = 0; t < length; ++t)
+    emission_scores(rows, first + t, w, K, scores + t * K);
+  ChainAnswer answer{0, 0};
+  if (augmented) {
+    answer.truth = path_score(scores, transitions, K, shape.labels + first, length);
+    for (int64_t t = 0; t < length; ++t)
+      for (int64_t k = 0; k < K; ++k)
+        scores[t * K + k] += shape.cost_of(first + t, k);
+  }
+  answer.value = scratch.viterbi.best_path(scores, transitions, length, K, K, path);
+  return answer;
+}
+
 // The answer of the oracle for every sequence: the best path for w, with the loss added where
 // `augmented`. values[i] is its score with loss; truths[i] the score of the true labels (0 unless
 // augmented). All in float64.
 template <class Rows>
 void chain_argmax(const Rows &rows, const ChainShape &shape, const double *w, bool augmented,
                   int32_t *paths, double *values, double *truths, int n_threads) {
-  const int64_t K = shape.K;
-  const double *transitions = shape.transitions ? w + n_emission_rows(rows) * K : nullptr;
   const int64_t n_blocks = std::clamp<int64_t>(shape.n_sequences / 16, 1, 256);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     ChainScratch<double> scratch;
     const auto [begin, end] = block_range(shape.n_sequences, n_blocks, block);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = shape.begin(i), length = shape.length(i);
-      scratch.scores.resize(static_cast<size_t>(length * K));
-      double *scores = scratch.scores.data();
-      for (int64_t t = 0; t < length; ++t)
-        emission_scores(rows, first + t, w, K, scores + t * K);
-      truths[i] = 0;
-      if (augmented) {
-        truths[i] = path_score(scores, transitions, K, shape.labels + first, length);
-        for (int64_t t = 0; t < length; ++t)
-          for (int64_t k = 0; k < K; ++k)
-            scores[t * K + k] += shape.cost_of(first + t, k);
-      }
-      values[i] =
-          scratch.viterbi.best_path(scores, transitions, length, K, K, paths + first);
+      const ChainAnswer answer =
+          chain_answer(rows, shape, i, w, augmented, scratch, paths + shape.begin(i));
+      values[i] = answer.value;
+      truths[i] = answer.truth;
     }
   });
 }
 
-// out += sum_i coefficients[i] (Psi(x_i, labels_i) - Psi(x_i, path_i)): positions where the two
-// agree are never looked at.
-template <class Rows>
-void add_difference(const Rows &rows, const ChainShape &shape, int64_t i, const int32_t *path,
-                    double coefficient, double *out) {
+// Calls visit(index, value) for the entries of Psi(x_i, labels_i) - Psi(x_i, path); an index may
+// come more than once. Positions where the two agree are never looked at.
+template <class Rows, class Visit>
+void for_difference(const Rows &rows, const ChainShape &shape, int64_t i, const int32_t *path,
+                    Visit &&visit) {
   const int64_t K = shape.K, first = shape.begin(i), length = shape.length(i);
+  const int64_t transitions = n_emission_rows(rows) * K;
   const int32_t *truth = shape.labels + first;
-  double *transitions = out + n_emission_rows(rows) * K;
   for (int64_t t = 0; t < length; ++t) {
     const int64_t y = truth[t], other = path[t];
     if (y != other)
       for_features(rows, first + t, [&](int64_t feature, auto value) {
-        const double v = coefficient * static_cast<double>(value);
-        out[feature * K + y] += v;
-        out[feature * K + other] -= v;
+        visit(feature * K + y, static_cast<double>(value));
+        visit(feature * K + other, -static_cast<double>(value));
       });
     if (shape.transitions && t > 0 && (y != other || truth[t - 1] != path[t - 1])) {
-      transitions[truth[t - 1] * K + y] += coefficient;
-      transitions[path[t - 1] * K + other] -= coefficient;
+      visit(transitions + truth[t - 1] * K + y, 1.0);
+      visit(transitions + path[t - 1] * K + other, -1.0);
     }
   }
 }

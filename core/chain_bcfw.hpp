@@ -1,14 +1,15 @@
-// Block-coordinate Frank-Wolfe on chains (Lacoste-Julien, Jaggi, Schmidt & Pletscher, ICML 2013) with
-// pairwise steps that need no list of past answers (Garber & Meshi, NIPS 2016).
+// Block-coordinate Frank-Wolfe on chains (Lacoste-Julien, Jaggi, Schmidt & Pletscher, ICML 2013)
+// with pairwise steps that need no list of past answers (Garber & Meshi, NIPS 2016).
 //
-// The dual point of a sequence is a distribution over its label paths, and only its marginals matter:
-// the mass of every edge (previous label, label) at every position, of which few are not 0. Masses
-// that sum to one at each position and balance at each label are the marginals of some convex
-// combination of paths, so they prove what a list of paths would prove, in far less memory.
+// The dual point of a sequence is a distribution over its label paths, and only its marginals
+// matter: the mass of every edge (previous label, label) at every position, of which few are not 0.
+// Masses that sum to one at each position and balance at each label are the marginals of some
+// convex combination of paths, so they prove what a list of paths would prove, in far less memory.
 //
-// A visit of sequence i asks the oracle for the best path s, and finds the worst path a, of smallest
-// loss-augmented score, among those that have mass. Where the two differ, run by run, mass moves from
-// the edges of a to those of s: with Delta = Psi(a) - Psi(s) on the run and F its gain in score,
+// A visit of sequence i asks the oracle for the best path s, and finds the worst path a, of
+// smallest loss-augmented score, among those that have mass. Where the two differ, run by run, mass
+// moves from the edges of a to those of s: with Delta = Psi(a) - Psi(s) on the run and F its gain
+// in score,
 //
 //   w += C_i gamma Delta,   gamma = min(mass of a on the run, F / (C_i |Delta|^2)),
 //
@@ -17,9 +18,7 @@
 #pragma once
 
 #include "chain.hpp"
-#include "rng.hpp"
 
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -41,20 +40,12 @@ double row_product(const CsrRows<Value, Column> &rows, int64_t i, int64_t j) {
   return sum;
 }
 
-template <class Value>
-double row_product(const DenseRows<Value> &rows, int64_t i, int64_t j) {
+template <class Value> double row_product(const DenseRows<Value> &rows, int64_t i, int64_t j) {
   double sum = rows.bias * rows.bias;
   for (int64_t k = 0; k < rows.n_features; ++k)
     sum += static_cast<double>(rows.row(i)[k]) * static_cast<double>(rows.row(j)[k]);
   return sum;
 }
-
-struct ChainEpoch {
-  double gap;  // sum of the gaps of the visited blocks, each at its visit
-  double dual; // at the end
-  int64_t visits;
-  int64_t oracle_calls;
-};
 
 struct ChainEdge {
   int32_t from, to; // labels; from is -1 at the first position
@@ -64,12 +55,14 @@ struct ChainEdge {
 class ChainFrankWolfe {
 public:
   virtual ~ChainFrankWolfe() = default;
-  // Visits every sequence whose gap was at least skip_below when last seen, in shuffled order, and
-  // takes up to n_steps rounds of steps on each.
-  virtual ChainEpoch epoch(Rng &rng, int64_t n_steps, double skip_below) = 0;
+  // Visits sequences in this order, taking up to 1 + further_steps rounds of steps on each.
+  virtual void visit(std::span<const int64_t> order, int64_t further_steps) = 0;
+  // The gap of each sequence at its last visit; infinite before the first.
+  virtual std::span<const double> gaps() const = 0;
+  virtual double dual() const = 0;
   // w in float64, rebuilt from the masses; returns the dual point's loss, sum_i C_i mean loss_i.
   virtual double weights(double *out) = 0;
-  // The mean of w over the visits of the last epoch.
+  // The mean of w over the visits of the last call of visit().
   virtual void average(double *out) const = 0;
   virtual int64_t n_weights() const = 0;
   virtual int64_t n_tokens() const = 0;
@@ -85,31 +78,24 @@ public:
         w_(static_cast<size_t>(n_emission_rows(rows) * stride_)),
         transitions_(static_cast<size_t>(shape.transitions ? shape.K * stride_ : 0)),
         edges_(static_cast<size_t>(rows.n_rows)),
-        gaps_(static_cast<size_t>(shape.n_sequences), INFINITY),
-        order_(static_cast<size_t>(shape.n_sequences)) {
+        gaps_(static_cast<size_t>(shape.n_sequences), INFINITY) {
     for (int64_t i = 0; i < shape.n_sequences; ++i)
       for (int64_t t = 0; t < shape.length(i); ++t) {
         const int32_t *y = shape.labels + shape.begin(i) + t;
         edges_[shape.begin(i) + t].push_back({t == 0 ? -1 : y[-1], y[0], 1.0});
       }
-    std::iota(order_.begin(), order_.end(), int64_t{0});
   }
 
-  ChainEpoch epoch(Rng &rng, int64_t n_steps, double skip_below) override {
-    rng.shuffle(std::span(order_));
-    ChainEpoch done{0, 0, 0, 0};
+  void visit(std::span<const int64_t> order, int64_t further_steps) override {
     restart_average();
-    for (const int64_t i : order_) {
+    for (const int64_t i : order) {
       ++now_;
-      if (gaps_[i] >= skip_below) {
-        gaps_[i] = visit(i, n_steps, done.oracle_calls);
-        ++done.visits;
-      }
-      done.gap += gaps_[i];
+      gaps_[i] = visit_one(i, 1 + further_steps);
     }
-    done.dual = dual_;
-    return done;
   }
+
+  std::span<const double> gaps() const override { return gaps_; }
+  double dual() const override { return dual_; }
 
   double weights(double *out) override {
     const int64_t K = shape_.K, n_emission = n_emission_rows(rows_);
@@ -192,7 +178,7 @@ private:
   }
 
   // Returns the block's duality gap before the first step.
-  double visit(int64_t i, int64_t n_steps, int64_t &oracle_calls) {
+  double visit_one(int64_t i, int64_t n_steps) {
     const int64_t length = shape_.length(i);
     if (length == 0 || C_[i] == 0)
       return 0;
@@ -201,10 +187,8 @@ private:
     double first_gap = 0;
     for (int64_t step = 0; step < n_steps; ++step) {
       fill_scores(i);
-      const double top =
-          scratch_.viterbi.best_path(scratch_.scores.data(), transitions(), length, shape_.K,
-                                     stride_, scratch_.path.data());
-      ++oracle_calls;
+      const double top = scratch_.viterbi.best_path(scratch_.scores.data(), transitions(), length,
+                                                    shape_.K, stride_, scratch_.path.data());
       const double gap = C_[i] * (top - mean_and_worst(i));
       if (step == 0)
         first_gap = std::max(gap, 0.0);
@@ -280,9 +264,8 @@ private:
 
   std::vector<ChainEdge>::iterator find_edge(int64_t token, int32_t from, int32_t to) {
     auto &edges = edges_[token];
-    return std::find_if(edges.begin(), edges.end(), [&](const ChainEdge &edge) {
-      return edge.from == from && edge.to == to;
-    });
+    return std::find_if(edges.begin(), edges.end(),
+                        [&](const ChainEdge &edge) { return edge.from == from && edge.to == to; });
   }
 
   // Moves mass at one position from the edge of the worst path to that of the best.
@@ -325,8 +308,7 @@ private:
     for (int64_t t = begin; t < end; ++t) {
       sum += 2 * row_product(rows_, first + t, first + t);
       for (int64_t u = t + 1; u < end; ++u) {
-        const int overlap =
-            (s[t] == s[u]) + (a[t] == a[u]) - (s[t] == a[u]) - (a[t] == s[u]);
+        const int overlap = (s[t] == s[u]) + (a[t] == a[u]) - (s[t] == a[u]) - (a[t] == s[u]);
         if (overlap != 0)
           sum += 2 * overlap * row_product(rows_, first + t, first + u);
       }
@@ -391,7 +373,6 @@ private:
   int64_t now_ = 0;
   std::vector<std::vector<ChainEdge>> edges_; // of each token
   std::vector<double> gaps_;
-  std::vector<int64_t> order_;
   double dual_ = 0;
   ChainScratch<Real> scratch_; // its path is the best one
   std::vector<int32_t> worst_, from_;

@@ -4,6 +4,7 @@
 #include "chain_bcfw.hpp"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace bridle {
@@ -72,8 +73,9 @@ void differences(const Chain &chain, Vector<int32_t> paths, Vector<double> coeff
   std::visit(
       [&](const auto &rows) {
         for (int64_t i = 0; i < chain.shape.n_sequences; ++i)
-          add_difference(rows, chain.shape, i, paths.data() + chain.shape.begin(i),
-                         coefficients.data()[i], out.data());
+          for_difference(
+              rows, chain.shape, i, paths.data() + chain.shape.begin(i),
+              [&, c = coefficients.data()[i]](int64_t k, double v) { out.data()[k] += c * v; });
       },
       chain.rows);
 }
@@ -86,6 +88,44 @@ void losses(const Chain &chain, Vector<int32_t> paths, MutableVector<double> out
     out.data()[i] = path_loss(chain.shape, i, paths.data() + chain.shape.begin(i));
 }
 
+void check_sequence(const Chain &chain, int64_t i) {
+  if (i < 0 || i >= chain.shape.n_sequences)
+    throw nb::index_error("no such sequence");
+}
+
+// (path, loss) of the most violated constraint of one sequence.
+nb::tuple answer(const Chain &chain, int64_t i, Vector<double> w) {
+  check_sequence(chain, i);
+  expect_size(w, chain.n_weights(), "w");
+  std::vector<int32_t> path(static_cast<size_t>(chain.shape.length(i)));
+  ChainScratch<double> scratch;
+  std::visit(
+      [&](const auto &rows) {
+        chain_answer(rows, chain.shape, i, w.data(), true, scratch, path.data());
+      },
+      chain.rows);
+  const double loss = path_loss(chain.shape, i, path.data());
+  return nb::make_tuple(to_numpy(std::move(path)), loss);
+}
+
+// (indices, values) of Psi(x_i, labels_i) - Psi(x_i, path); indices may come more than once.
+nb::tuple difference(const Chain &chain, int64_t i, Vector<int32_t> path) {
+  check_sequence(chain, i);
+  expect_size(path, chain.shape.length(i), "path");
+  check_labels(path, chain.shape.K, "path");
+  std::vector<int64_t> indices;
+  std::vector<double> values;
+  std::visit(
+      [&](const auto &rows) {
+        for_difference(rows, chain.shape, i, path.data(), [&](int64_t k, double v) {
+          indices.push_back(k);
+          values.push_back(v);
+        });
+      },
+      chain.rows);
+  return nb::make_tuple(to_numpy(std::move(indices)), to_numpy(std::move(values)));
+}
+
 std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> C) {
   expect_size(C, chain.shape.n_sequences, "C");
   return std::visit(
@@ -94,6 +134,21 @@ std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> 
         return std::make_unique<On>(rows, chain.shape, C.data());
       },
       chain.rows);
+}
+
+void visit(ChainFrankWolfe &kernel, Vector<int64_t> order, int64_t further_steps) {
+  const auto n = static_cast<int64_t>(kernel.gaps().size());
+  const std::span<const int64_t> visits(order.data(), order.shape(0));
+  for (const int64_t i : visits)
+    if (i < 0 || i >= n)
+      throw nb::index_error("order names a sequence that does not exist");
+  const nb::gil_scoped_release release;
+  kernel.visit(visits, further_steps);
+}
+
+nb::object gaps(const ChainFrankWolfe &kernel) {
+  const auto gaps = kernel.gaps();
+  return to_numpy(std::vector<double>(gaps.begin(), gaps.end()));
 }
 
 // (token, previous label or -1, label, mass) of every edge that has mass.
@@ -122,18 +177,20 @@ void bind_chain(nb::module_ &m) {
            "The best path of every sequence, its value, and the score of the true labels.")
       .def("differences", &differences, nb::arg("paths"), nb::arg("coefficients"), nb::arg("out"),
            "out += sum_i coefficients[i] (Psi(x_i, labels_i) - Psi(x_i, paths_i))")
+      .def("answer", &answer, nb::arg("i"), nb::arg("w"),
+           "(path, loss) of the most violated constraint of one sequence.")
+      .def("difference", &difference, nb::arg("i"), nb::arg("path"),
+           "(indices, values) of Psi(x_i, labels_i) - Psi(x_i, path).")
       .def("losses", &losses, nb::arg("paths"), nb::arg("out"));
   m.def("chain", &make_chain, nb::arg("rows"), nb::arg("offsets"), nb::arg("labels"),
         nb::arg("cost"), nb::arg("n_labels"), nb::arg("transitions"), nb::keep_alive<0, 1>(),
         nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
-  nb::class_<ChainEpoch>(m, "ChainEpoch")
-      .def_ro("gap", &ChainEpoch::gap)
-      .def_ro("dual", &ChainEpoch::dual)
-      .def_ro("visits", &ChainEpoch::visits)
-      .def_ro("oracle_calls", &ChainEpoch::oracle_calls);
   nb::class_<ChainFrankWolfe>(m, "ChainFrankWolfe")
-      .def("epoch", &ChainFrankWolfe::epoch, nb::arg("rng"), nb::arg("n_steps"),
-           nb::arg("skip_below"), nb::call_guard<nb::gil_scoped_release>())
+      .def("visit", &visit, nb::arg("order"), nb::arg("further_steps"),
+           "Visit sequences in this order, averaging w over the visits.")
+      .def("gaps", &gaps, "The gap of each sequence at its last visit.")
+      .def_prop_ro("dual", &ChainFrankWolfe::dual)
+      .def_prop_ro("n_weights", &ChainFrankWolfe::n_weights)
       .def(
           "weights",
           [](ChainFrankWolfe &self, MutableVector<double> out) {
@@ -148,7 +205,7 @@ void bind_chain(nb::module_ &m) {
             expect_size(out, self.n_weights(), "out");
             self.average(out.data());
           },
-          nb::arg("out"), "The mean of w over the visits of the last epoch.")
+          nb::arg("out"), "The mean of w over the visits of the last call of visit().")
       .def("marginals", &marginals,
            "The dual point: (token, previous label or -1, label, mass) of every edge with mass.");
   m.def("chain_frank_wolfe", &frank_wolfe, nb::arg("chain"), nb::arg("C"), nb::keep_alive<0, 1>(),

@@ -75,8 +75,8 @@ private:
   }
 
   void names(PyObject *prefix, PyObject *list) {
-    const nb::object fast = fast_sequence(
-        list, "its features must be a list of strings or a dictionary");
+    const nb::object fast =
+        fast_sequence(list, "its features must be a list of strings or a dictionary");
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
     PyObject **items = PySequence_Fast_ITEMS(fast.ptr());
     for (Py_ssize_t k = 0; k < n; ++k) {

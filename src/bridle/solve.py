@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.certificate import Certificate, Record, Source, Trace
+from bridle.errors import OracleError
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 from numpy.typing import NDArray
@@ -67,7 +68,11 @@ def solve(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
     )
     with _deferred_interrupt() as interrupted:
-        verdict = run.drive(iterates, interrupted)
+        try:
+            verdict = run.drive(iterates, interrupted)
+        except OracleError as error:
+            error.solution = run.so_far(str(error), chosen)
+            raise
     return run.solution(verdict, chosen)
 
 
@@ -201,6 +206,12 @@ class _Run:
         assert self.last is not None
         seconds = time.perf_counter() - self.began
         return Progress(self.last, seconds, self.best.certificate)
+
+    def so_far(self, because: str, solver: Solver) -> Solution | None:
+        """The best solution when something failed; None before the first certificate."""
+        if self.best.w is None:
+            return None
+        return self.solution(Verdict(Status.INTERRUPTED, f"by {because}"), solver)
 
     def solution(self, verdict: Verdict, solver: Solver) -> Solution:
         assert self.last is not None

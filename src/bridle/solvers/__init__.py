@@ -14,6 +14,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
     "svmperf": ("bridle.solvers.svmperf", "SvmPerf"),
     "ocas": ("bridle.solvers.ocas", "Ocas"),
+    "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
 }
 
 

@@ -1,0 +1,17 @@
+"""Errors that carry more than words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class OracleError(RuntimeError):
+    """An oracle failed or broke its promises; the message names the sample.
+
+    sample: its position. solution: the best model found before, or None.
+    """
+
+    def __init__(self, sample: int, what: str) -> None:
+        super().__init__(f"sample {sample}: {what}")
+        self.sample = sample
+        self.solution: Any = None

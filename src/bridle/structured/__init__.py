@@ -1,0 +1,23 @@
+"""Structural SVMs: learn to predict sequences, trees and anything that has an oracle."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "Oracle": "bridle.structured.oracle",
+    "OracleError": "bridle.structured.oracle",
+    "OracleReport": "bridle.structured.oracle",
+    "check_oracle": "bridle.structured.oracle",
+    "StructuredProblem": "bridle.structured.problem",
+    "ChainProblem": "bridle.structured.chain",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'bridle.structured' has no attribute {name!r}")

@@ -1,0 +1,151 @@
+"""Chains of labels: sequences of feature rows, one label a row, decoded by Viterbi's algorithm.
+
+    w.Psi(x, y) = sum_t emission[y_t].x_t + sum_{t > 1} transition[y_{t-1}][y_t],
+    Delta(y, y') = sum_t cost[y_t, y'_t]; Hamming's loss unless given.
+
+w holds the emissions, feature by feature (n_features x K), then the K x K transitions, previous
+label first. Without transitions each row is decided on its own; sequences of one row are then the
+multiclass SVM of Crammer & Singer, with any cost matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.rows import make_rows
+from bridle.structured.oracle import Array, OracleError, SparseVector, from_entries
+from bridle.structured.problem import Constraint, Cut, StructuredBase
+from numpy.typing import ArrayLike, NDArray
+
+Labels = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+
+def check_cost(cost: ArrayLike | None, n_labels: int) -> Array:
+    """A K x K matrix of losses with a zero diagonal; Hamming's if there is none."""
+    if cost is None:
+        return 1.0 - np.eye(n_labels)
+    matrix = np.ascontiguousarray(cost, np.float64)
+    if matrix.shape != (n_labels, n_labels):
+        raise ValueError(f"cost must have shape ({n_labels}, {n_labels}), got {matrix.shape}")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all() and not matrix.diagonal().any()):
+        raise ValueError("cost must be finite and not negative, with a zero diagonal")
+    return matrix
+
+
+class Chains:
+    """Sequences as the compiled core reads them: rows of X, cut at `offsets`.
+
+    bias: the value of a constant feature, which gets the last row of the emissions; 0 for none.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        offsets: ArrayLike,
+        n_labels: int,
+        *,
+        labels: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        transitions: bool = True,
+        bias: float = 0.0,
+        n_threads: int = 1,
+    ) -> None:
+        self.X, self.rows, _ = make_rows(X, bias, n_threads)
+        self.offsets: Offsets = np.ascontiguousarray(offsets, np.int64)
+        given = np.zeros(self.rows.n_rows, np.int32) if labels is None else labels
+        self.labels: Labels = np.ascontiguousarray(given, np.int32)
+        self.cost = check_cost(cost, n_labels)
+        self.n_labels, self.transitions, self.bias = n_labels, transitions, bias
+        self.n_threads = n_threads
+        self.core = _core.chain(
+            self.rows, self.offsets, self.labels, self.cost.ravel(), n_labels, transitions
+        )
+
+    @property
+    def n_sequences(self) -> int:
+        """How many sequences there are."""
+        return len(self.offsets) - 1
+
+    def argmax(self, w: Array, *, augmented: bool) -> tuple[Labels, Array, Array]:
+        """The best path of every sequence, its value, and (if augmented) the score of the truth."""
+        paths = np.empty(self.rows.n_rows, np.int32)
+        values, truths = np.empty(self.n_sequences), np.empty(self.n_sequences)
+        self.core.argmax(w, augmented, paths, values, truths, self.n_threads)
+        return paths, values, truths
+
+
+class ChainProblem(StructuredBase):
+    """The structural SVM on chains, with oracle passes and bcfw in the compiled core.
+
+    X: a matrix with a row for each position of each sequence, read in place. offsets: sequence i is
+    the rows offsets[i] to offsets[i + 1]. labels: 0..n_labels-1 for each row.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        offsets: ArrayLike,
+        labels: ArrayLike,
+        n_labels: int,
+        C: float = 1.0,
+        *,
+        cost: ArrayLike | None = None,
+        transitions: bool = True,
+        bias: float = 0.0,
+        sample_weight: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        threads = _core.hardware_threads() if n_threads is None else int(n_threads)
+        self.chains = Chains(
+            X, offsets, n_labels, labels=labels, cost=cost, transitions=transitions, bias=bias,
+            n_threads=max(1, threads),
+        )  # fmt: skip
+        super().__init__(
+            self.chains.n_sequences, self.chains.core.n_weights, C, sample_weight, n_threads
+        )
+
+    def losses(self, w: Array) -> float:  # noqa: D102
+        _, values, truths = self._pass(w)
+        return float(self._unit_cost() @ np.maximum(values - truths, 0.0))
+
+    def cut(self, w: Array) -> Cut:  # noqa: D102
+        paths, values, truths = self._pass(w)
+        cost, core = self._unit_cost(), self.chains.core
+        features, losses = np.zeros(self.n_features), np.empty(self.n_rows)
+        core.differences(paths, cost, features)
+        core.losses(paths, losses)
+        value = float(cost @ np.maximum(values - truths, 0.0))
+        return Cut(features, float(cost @ losses), value)
+
+    def constraint(self, i: int, w: Array) -> Constraint:  # noqa: D102
+        path, loss = self.chains.core.answer(i, w)
+        return Constraint(self._psi(i, path), loss)
+
+    def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
+        paths, _, _ = self._pass(w)
+        losses = np.empty(self.n_rows)
+        self.chains.core.losses(paths, losses)
+        return [
+            Constraint(self._psi(i, paths[self._positions(i)]), float(losses[i]))
+            for i in range(self.n_rows)
+        ]
+
+    def blocks(self, *, average: bool) -> Any:  # noqa: D102
+        return _core.chain_frank_wolfe(self.chains.core, self.cost)
+
+    def _pass(self, w: Array) -> tuple[Labels, Array, Array]:
+        paths, values, truths = self.chains.argmax(w, augmented=True)
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise OracleError(bad, "its score is not finite")
+        return paths, values, truths
+
+    def _psi(self, i: int, path: Labels) -> SparseVector:
+        return from_entries(*self.chains.core.difference(i, path))
+
+    def _positions(self, i: int) -> slice:
+        return slice(int(self.chains.offsets[i]), int(self.chains.offsets[i + 1]))

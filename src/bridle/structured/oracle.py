@@ -1,0 +1,278 @@
+"""What a structural SVM must be told about its outputs, and a check that it was told well.
+
+Psi(x, y)                        the joint features of an input and an output
+Delta(y, y') >= 0                the loss of answering y' where y is true; Delta(y, y) = 0
+argmax_y' w.Psi(x, y')           the prediction
+argmax_y' Delta(y, y') + w.Psi(x, y')    the most violated constraint: the oracle of training
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from bridle.errors import OracleError
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """An oracle. Inputs x and outputs y may be any Python objects.
+
+    Optional further methods:
+
+    slack_argmax(x, w, truth): argmax_y' Delta(truth, y') (1 - w.(Psi(x, truth) - Psi(x, y'))),
+        for slack rescaling; without it, asking for that is an error.
+    argmax_batch(xs, w, truths=None): a list with one answer for each input.
+    outputs(x): every possible output of a small input, for `check_oracle`.
+    """
+
+    n_features: int  # the size of w
+
+    def features(self, x: Any, y: Any) -> Any:
+        """Psi(x, y): an array, a scipy sparse row, or a pair (indices, values)."""
+
+    def loss(self, y: Any, other: Any) -> float:
+        """Delta(y, other)."""
+
+    def argmax(self, x: Any, w: Array, truth: Any = None) -> Any:
+        """The best output for w; with a truth, the one of largest loss plus score."""
+
+
+@dataclass(frozen=True)
+class SparseVector:
+    """The entries of a vector that are not 0, by increasing index."""
+
+    indices: Indices
+    values: Array
+
+    def dot(self, w: Array) -> float:
+        """The inner product with a dense vector."""
+        return float(self.values @ w[self.indices])
+
+    def add_to(self, w: Array, scale: float) -> None:
+        """w += scale * self."""
+        w[self.indices] += scale * self.values
+
+    def scaled(self, factor: float) -> SparseVector:
+        """factor * self."""
+        return SparseVector(self.indices, factor * self.values)
+
+    def minus(self, other: SparseVector) -> SparseVector:
+        """self - other."""
+        if np.array_equal(self.indices, other.indices):
+            return _without_zeros(self.indices, self.values - other.values)
+        return from_entries(
+            np.concatenate([self.indices, other.indices]),
+            np.concatenate([self.values, -other.values]),
+        )
+
+    @property
+    def squared_norm(self) -> float:
+        """|self|^2."""
+        return float(self.values @ self.values)
+
+
+def from_entries(indices: Any, values: Any) -> SparseVector:
+    """A vector from entries in any order, where equal indices add up."""
+    unique, inverse = np.unique(np.asarray(indices, np.int64), return_inverse=True)
+    sums: Any = np.bincount(inverse.ravel(), np.asarray(values, np.float64), len(unique))
+    return _without_zeros(unique, sums)
+
+
+def _without_zeros(indices: Indices, values: Array) -> SparseVector:
+    stored = values != 0
+    return SparseVector(indices[stored], values[stored])
+
+
+def sparse_vector(features: Any, n_features: int) -> SparseVector:
+    """What `features` returned; ValueError says what is wrong with it."""
+    if isinstance(features, SparseVector):
+        return features
+    if isinstance(features, tuple):
+        if len(features) != 2 or np.shape(features[0]) != np.shape(features[1]):
+            raise ValueError("features must be an array or a pair (indices, values) of equal sizes")
+        vector = from_entries(*features)
+    elif hasattr(features, "tocoo"):
+        coo = features.tocoo()
+        if coo.shape[-1] != n_features or (coo.data.size and np.prod(coo.shape) != n_features):
+            raise ValueError(f"features have shape {coo.shape}, expected (1, {n_features})")
+        vector = from_entries(coo.coords[-1] if hasattr(coo, "coords") else coo.col, coo.data)
+    else:
+        dense = np.asarray(features, np.float64)
+        if dense.shape != (n_features,):
+            raise ValueError(f"features have shape {dense.shape}, expected ({n_features},)")
+        vector = SparseVector(np.flatnonzero(dense), dense[dense != 0])
+    inside = vector.indices.size == 0 or (
+        vector.indices[0] >= 0 and vector.indices[-1] < n_features
+    )
+    if not inside:
+        raise ValueError(f"features have an index outside 0..{n_features - 1}")
+    if not np.isfinite(vector.values).all():
+        raise ValueError("features contain NaN or infinity")
+    return vector
+
+
+@dataclass(frozen=True)
+class OracleReport:
+    """What `check_oracle` found wrong; true if that is nothing."""
+
+    problems: tuple[str, ...]
+    n_samples: int
+    n_brute_force: int  # samples whose argmax was compared with all outputs
+    notes: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.n_samples} samples, {self.n_brute_force} of them against brute force: "
+            + ("no problems" if self else f"{len(self.problems)} problems")
+        ]
+        return "\n".join([*lines, *(f"- {line}" for line in (*self.problems, *self.notes))])
+
+
+def check_oracle(
+    oracle: Any,
+    samples: Iterable[tuple[Any, Any]],
+    *,
+    n_weights: int = 5,
+    most_outputs: int = 20_000,
+    seed: int = 0,
+) -> OracleReport:
+    """Tell the author of an oracle what is wrong with it.
+
+    For each sample (x, y) and a few random w: features of the right size and finite; a loss that is
+    finite, not negative, and 0 at the truth; an argmax that is the same twice, not worse than the
+    truth, and, where the oracle has `outputs(x)` with at most `most_outputs` of them, as good as
+    the best by brute force, with and without the loss, and rescaled if there is a `slack_argmax`.
+    """
+    rng = np.random.default_rng(seed)
+    problems: list[str] = []
+    notes: list[str] = []
+    n_features = getattr(oracle, "n_features", None)
+    if not isinstance(n_features, int | np.integer) or n_features < 1:
+        return OracleReport(("n_features must be a positive integer",), 0, 0)
+    for name in ("features", "loss", "argmax"):
+        if not callable(getattr(oracle, name, None)):
+            problems.append(f"the method {name} is missing")
+    if problems:
+        return OracleReport(tuple(problems), 0, 0)
+    if not hasattr(oracle, "outputs"):
+        notes.append("without a method outputs(x) the argmax was not compared with brute force")
+    count = brute = 0
+    for i, (x, y) in enumerate(samples):
+        count += 1
+        sample = _Sample(oracle, int(n_features), i, x, y, problems)
+        weights = [np.zeros(n_features), *rng.normal(size=(n_weights, n_features))]
+        brute += sample.check(weights, most_outputs)
+    return OracleReport(tuple(dict.fromkeys(problems)), count, brute, tuple(notes))
+
+
+@dataclass
+class _Sample:
+    oracle: Any
+    n_features: int
+    i: int
+    x: Any
+    y: Any
+    problems: list[str]
+
+    def check(self, weights: Sequence[Array], most_outputs: int) -> bool:
+        """Returns whether brute force was used."""
+        truth = self.features(self.y)
+        self.loss(self.y, at_truth=True)
+        if truth is None:
+            return False
+        outputs = self.outputs(most_outputs)
+        for w in weights:
+            for kind in ("predict", "margin", "slack"):
+                if kind != "slack" or hasattr(self.oracle, "slack_argmax"):
+                    self.check_argmax(kind, w, outputs)
+        return outputs is not None
+
+    def say(self, what: str) -> None:
+        self.problems.append(f"sample {self.i}: {what}")
+
+    def features(self, y: Any) -> SparseVector | None:
+        try:
+            return sparse_vector(self.oracle.features(self.x, y), self.n_features)
+        except Exception as error:
+            self.say(f"features: {_short(error)}")
+            return None
+
+    def loss(self, other: Any, *, at_truth: bool = False) -> float | None:
+        try:
+            loss = float(self.oracle.loss(self.y, other))
+        except Exception as error:
+            self.say(f"loss: {_short(error)}")
+            return None
+        if not np.isfinite(loss) or loss < 0:
+            self.say(f"the loss must be finite and not negative, got {loss}")
+            return None
+        if at_truth and loss != 0:
+            self.say(f"the loss of the truth must be 0, got {loss}")
+        return loss
+
+    def outputs(self, most: int) -> list[Any] | None:
+        if not hasattr(self.oracle, "outputs"):
+            return None
+        found = []
+        for output in self.oracle.outputs(self.x):
+            found.append(output)
+            if len(found) > most:
+                return None
+        return found
+
+    def ask(self, kind: str, w: Array) -> Any:
+        if kind == "predict":
+            return self.oracle.argmax(self.x, w)
+        if kind == "margin":
+            return self.oracle.argmax(self.x, w, self.y)
+        return self.oracle.slack_argmax(self.x, w, self.y)
+
+    def value(self, kind: str, w: Array, y: Any) -> float | None:
+        features, loss = self.features(y), self.loss(y)
+        truth = self.features(self.y)
+        if features is None or loss is None or truth is None:
+            return None
+        if kind == "predict":
+            return features.dot(w)
+        if kind == "margin":
+            return loss + features.dot(w)
+        return loss * (1 - truth.dot(w) + features.dot(w))
+
+    def check_argmax(self, kind: str, w: Array, outputs: list[Any] | None) -> None:
+        name = "slack_argmax" if kind == "slack" else f"argmax ({kind})"
+        before = w.copy()
+        try:
+            answer, again = self.ask(kind, w), self.ask(kind, w)
+        except Exception as error:
+            self.say(f"{name}: {_short(error)}")
+            return
+        if not np.array_equal(before, w):
+            self.say(f"{name} changes w")
+        value, other = self.value(kind, w, answer), self.value(kind, w, again)
+        if value is None or other is None:
+            return
+        if value != other:
+            self.say(f"{name} gave two different answers to the same question")
+        candidates = [self.y] if outputs is None else [self.y, *outputs]
+        values = [v for v in (self.value(kind, w, y) for y in candidates) if v is not None]
+        best = max(values)
+        if best > value + 1e-9 * max(1.0, abs(best)):
+            how = "the truth is better" if outputs is None else "brute force found a better output"
+            self.say(f"{name} is not the argmax: {how}, {best:.6g} instead of {value:.6g}")
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+__all__ = ["Oracle", "OracleError", "OracleReport", "SparseVector", "check_oracle"]
