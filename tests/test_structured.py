@@ -1,10 +1,10 @@
-"""Structural SVMs: oracles against brute force, certificates in plain NumPy, optima against a QP."""
+"""Structural SVMs: oracles against brute force, certificates in NumPy, optima against a QP."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, solve
+from bridle import Epochs, Gap, LinearProblem, solve
 from bridle.solvers import REGISTRY, solver_class, solver_from
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.structured import OracleError, StructuredProblem, check_oracle
@@ -82,7 +82,7 @@ def test_bcfw_options(solver, which):
 
 
 def test_the_kernels_dual_point_is_a_convex_combination():
-    slow, fast = both_problems(5, n=20)
+    fast = both_problems(5, n=20)[1]
     blocks = fast.blocks(average=True)
     for seed in range(4):
         blocks.visit(np.random.default_rng(seed).permutation(fast.n_rows), 1)
@@ -196,9 +196,8 @@ def test_check_oracle_tells_what_is_wrong():
 
 
 def test_names_are_checked():
+    linear = LinearProblem([[1.0], [2.0]], [1, -1])
     with pytest.raises(ValueError, match="solves structured problems"):
-        from bridle import LinearProblem
-
-        solve(LinearProblem([[1.0], [2.0]], [1, -1]), "bcfw")
+        solve(linear, "bcfw")
     with pytest.raises(ValueError, match="sampling"):
         solver_from("bcfw", sampling="none")

@@ -35,6 +35,12 @@ _HOME = {
     "Solver": "bridle.solvers.base",
     "DualCoordinateDescent": "bridle.solvers.dcd",
     "Pegasos": "bridle.solvers.pegasos",
+    "BlockFrankWolfe": "bridle.solvers.bcfw",
+    "ChainProblem": "bridle.structured.chain",
+    "Oracle": "bridle.structured.oracle",
+    "OracleError": "bridle.errors",
+    "StructuredProblem": "bridle.structured.problem",
+    "check_oracle": "bridle.structured.oracle",
     "Ocas": "bridle.solvers.ocas",
     "SvmPerf": "bridle.solvers.svmperf",
     "LinearSVC": "bridle.estimators",
@@ -56,7 +62,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in ("data", "solvers", "estimators", "plot"):
+    if name in ("data", "solvers", "structured", "estimators", "plot"):
         return importlib.import_module(f"bridle.{name}")
     raise AttributeError(f"module 'bridle' has no attribute {name!r}")
 

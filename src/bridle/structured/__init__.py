@@ -7,7 +7,7 @@ from typing import Any
 
 _HOME = {
     "Oracle": "bridle.structured.oracle",
-    "OracleError": "bridle.structured.oracle",
+    "OracleError": "bridle.errors",
     "OracleReport": "bridle.structured.oracle",
     "check_oracle": "bridle.structured.oracle",
     "StructuredProblem": "bridle.structured.problem",
