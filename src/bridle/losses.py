@@ -40,11 +40,19 @@ class Loss(Protocol):
         """A bound on |w*|^2."""
 
 
+def inner(a: Array, b: Array) -> float:
+    """The inner product, not by BLAS.
+
+    Its threads would cost more than they save here, and the last bits depend on their number.
+    """
+    return float(np.einsum("i,i->", a, b))
+
+
 def weighted_sum(cost: Array, values: Array) -> float:
     """Sum of cost times value, where an infinite cost of nothing is nothing."""
     if np.isinf(cost).any():
         return float(np.sum(np.where(values > 0, cost, 0.0) * values)) if values.any() else 0.0
-    return float(cost @ values)
+    return inner(cost, values)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from bridle import _core
 from bridle.bias import best_bias
 from bridle.certificate import Source
-from bridle.losses import Hinge, Loss, loss_from, weighted_sum
+from bridle.losses import Hinge, Loss, inner, loss_from, weighted_sum
 from bridle.rows import check_vector, make_rows
 from bridle.solvers.base import Iterate
 from numpy.typing import ArrayLike, NDArray
@@ -146,7 +146,7 @@ class LinearProblem:
         if not self._is_feasible(alpha):
             return -np.inf
         joined = self._combine(alpha)
-        return self.loss.dual_value(alpha, self.cost) - 0.5 * float(joined @ joined)
+        return self.loss.dual_value(alpha, self.cost) - 0.5 * inner(joined, joined)
 
     def weights(self, alpha: ArrayLike) -> Array:
         """w(alpha) = sum_i alpha_i y_i x_i."""
@@ -175,7 +175,7 @@ class LinearProblem:
             b = best_bias(scores, self.y, self.cost, self.loss)
             scores += b
         primal = self._primal(joined, self.y * scores)
-        dual = self.loss.dual_value(alpha, self.cost) - 0.5 * float(w_alpha @ w_alpha)
+        dual = self.loss.dual_value(alpha, self.cost) - 0.5 * inner(w_alpha, w_alpha)
         return Judgement(np.array(iterate.w, np.float64), b, primal, alpha, dual, source)
 
     def start_alpha(self, start: Any) -> Array:
@@ -185,7 +185,7 @@ class LinearProblem:
         return np.clip(check_vector(start.alpha, self.n_rows, "start.alpha"), 0.0, self.upper)
 
     def _primal(self, joined: Array, margins: Array) -> float:
-        return 0.5 * float(joined @ joined) + weighted_sum(self.cost, self.loss.value(margins))
+        return 0.5 * inner(joined, joined) + weighted_sum(self.cost, self.loss.value(margins))
 
     def _combine(self, alpha: Array) -> Array:
         out = np.empty(self.n_features + 1)
@@ -201,7 +201,7 @@ class LinearProblem:
         inside = bool(np.all(alpha >= -slack) and np.all(alpha <= self.upper + slack))
         if self.bias != "free":
             return inside
-        return inside and abs(float(alpha @ self.y)) <= ROUNDING * float(alpha.sum())
+        return inside and abs(inner(alpha, self.y)) <= ROUNDING * float(alpha.sum())
 
     def _feasible(self, iterate: Iterate) -> tuple[Array, Source]:
         if iterate.alpha is None:
