@@ -262,7 +262,7 @@ def _print(report: dict[str, Any], data: str, tested: bool) -> None:
         f"{data}: {report['rows']:,} rows, {report['features']:,} features, "
         f"{report['nnz']:,} non-zeros, read in {seconds['read']:.2g} s"
     )
-    click.echo(f"{report['solver']} {report['message']}")
+    click.echo(f"{report['solver']}: {report['message']}")
     click.echo(
         f"primal {report['primal']:.8g}, dual {report['dual']:.8g}, C {report['C']:.6g}, "
         f"lam {report['lam']:.6g}; {seconds['solve']:.2g} s solving, "
