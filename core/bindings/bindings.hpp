@@ -49,6 +49,7 @@ template <class T> nb::object to_numpy(std::vector<T> &&values) {
 void bind_rows(nb::module_ &m);
 void bind_dcd(nb::module_ &m);
 void bind_pegasos(nb::module_ &m);
+void bind_kernels(nb::module_ &m);
 void bind_svmlight(nb::module_ &m);
 void bind_simplex_qp(nb::module_ &m);
 void bind_cutting_plane(nb::module_ &m);

@@ -5,6 +5,7 @@ NB_MODULE(_core, m) {
   bridle::bind_rows(m);
   bridle::bind_dcd(m);
   bridle::bind_pegasos(m);
+  bridle::bind_kernels(m);
   bridle::bind_svmlight(m);
   bridle::bind_simplex_qp(m);
   bridle::bind_cutting_plane(m);

@@ -93,8 +93,8 @@ class LinearProblem:
         constant = self.bias_scale if bias == "regularised" else 0.0
         self.X, self.rows, self.squared_norms = make_rows(X, constant, self.n_threads)
         self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
-        self.y = _check_labels(y, self.n_rows)
-        self.sample_weight = _check_weights(sample_weight, self.n_rows)
+        self.y = check_labels(y, self.n_rows)
+        self.sample_weight = check_weights(sample_weight, self.n_rows)
         self.cost = np.where(self.sample_weight > 0, self.C, 0.0) * np.where(
             self.sample_weight > 0, self.sample_weight, 1.0
         )
@@ -215,12 +215,7 @@ class LinearProblem:
         """With a free bias, scale the heavier class down until sum alpha_i y_i = 0."""
         if self.bias != "free":
             return alpha
-        positive = self.y > 0
-        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
-        if up != down:
-            target = min(up, down)
-            alpha = alpha * np.where(positive, _ratio(target, up), _ratio(target, down))
-        return alpha
+        return balanced(alpha, self.y)
 
     def _ascend(self, iterate: Iterate) -> Array:
         """A dual point from w alone: the subgradient's, then one pass of coordinate ascent."""
@@ -236,11 +231,22 @@ class LinearProblem:
         return np.clip(alpha, 0.0, self.upper)
 
 
+def balanced(alpha: Array, y: Array) -> Array:
+    """alpha with the heavier class scaled down until sum alpha_i y_i = 0."""
+    positive = y > 0
+    up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+    if up == down:
+        return alpha
+    target = min(up, down)
+    return alpha * np.where(positive, _ratio(target, up), _ratio(target, down))
+
+
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 1.0
 
 
-def _check_labels(y: ArrayLike, n_rows: int) -> Array:
+def check_labels(y: ArrayLike, n_rows: int) -> Array:
+    """Labels -1 and +1, one for each row, as float64."""
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_rows:
         raise ValueError(f"y must have one label for each of the {n_rows} rows, got {labels.shape}")
@@ -253,7 +259,8 @@ def _check_labels(y: ArrayLike, n_rows: int) -> Array:
     return labels.astype(np.float64)
 
 
-def _check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
+def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
+    """A weight for each row: ones if none are given."""
     if sample_weight is None:
         return np.ones(n_rows)
     weights = check_vector(sample_weight, n_rows, "sample_weight")

@@ -61,7 +61,7 @@ def solve(
     Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
     interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
     """
-    chosen = solver_from(solver)
+    chosen = solver_from(solver, problem.kind)
     chosen.check(problem)
     run = _Run(problem, stop, tuple(callbacks))
     iterates = chosen.iterates(

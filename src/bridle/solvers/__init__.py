@@ -15,33 +15,45 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "svmperf": ("bridle.solvers.svmperf", "SvmPerf"),
     "ocas": ("bridle.solvers.ocas", "Ocas"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
+    "smo": ("bridle.solvers.smo", "Smo"),
+}
+
+# kind of problem -> name -> (module, class): where a name means another class for that kind.
+VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
+    "kernel": {
+        "auto": ("bridle.solvers.smo", "Smo"),
+    },
 }
 
 
-def solver_class(name: str) -> type[Solver]:
-    """The class behind a registered name."""
+def solver_class(name: str, kind: str = "linear") -> type[Solver]:
+    """The class behind a registered name, for the given kind of problem."""
     try:
-        module, attribute = REGISTRY[name]
+        module, attribute = VARIANTS.get(kind, {}).get(name) or REGISTRY[name]
     except KeyError:
         raise ValueError(f"unknown solver {name!r}; known: {', '.join(REGISTRY)}") from None
     found: type[Solver] = getattr(importlib.import_module(module), attribute)
     return found
 
 
-def solver_from(solver: str | Solver, **settings: Any) -> Solver:
-    """A solver by its name, with the given hyper-parameters, or the solver itself."""
+def solver_from(solver: str | Solver, kind: str = "linear", **settings: Any) -> Solver:
+    """A solver by its name, with the given hyper-parameters, or the solver itself.
+
+    kind: of the problem it is for; one name may mean a class for each kind.
+    """
     if isinstance(solver, Solver):
         return solver
     if not isinstance(solver, str):
         raise TypeError(f"solver must be a name or a Solver, got {type(solver).__name__}")
-    return solver_class(solver)(**settings)
+    return solver_class(solver, kind)(**settings)
 
 
 def __getattr__(name: str) -> Any:
-    for module, attribute in REGISTRY.values():
+    variants = [entry for names in VARIANTS.values() for entry in names.values()]
+    for module, attribute in [*REGISTRY.values(), *variants]:
         if name == attribute:
             return getattr(importlib.import_module(module), attribute)
     raise AttributeError(f"module 'bridle.solvers' has no attribute {name!r}")
 
 
-__all__ = ["REGISTRY", "Iterate", "Iterates", "Solver", "solver_class", "solver_from"]
+__all__ = ["REGISTRY", "VARIANTS", "Iterate", "Iterates", "Solver", "solver_class", "solver_from"]

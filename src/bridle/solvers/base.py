@@ -22,7 +22,7 @@ class Iterate:
 
     step: int
     epoch: float
-    w: Array
+    w: Any  # an array of weights; of kernel problems, an Expansion
     b: float = 0.0
     alpha: Array | None = None
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by

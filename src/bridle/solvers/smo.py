@@ -1,0 +1,112 @@
+"""Decomposition for kernel machines: what SVM-light and LIBSVM do, with a certified gap.
+
+    max_alpha  D(alpha) = sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j K(x_i, x_j),
+    0 <= alpha_i <= C_i  [free bias: sum_i alpha_i y_i = 0].
+
+Working sets are chosen by violation and solved by pairs of second order (Joachims, "Making large-scale
+SVM learning practical", 1999; Fan, Chen & Lin, "Working set selection using second order information
+for training support vector machines", JMLR 2005). Rows whose variable rests at a bound are left out.
+
+Where the data is float32 so are the kernel values: the gradient drifts by rounding. Every certificate
+sums the scores anew in float64, and the solver goes on from those: so any gap can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bridle import _core
+from bridle.kernel_problem import Expansion, KernelIterate
+from bridle.solvers.base import Iterates, Solver
+
+if TYPE_CHECKING:
+    from bridle.kernel_problem import KernelProblem
+
+
+@dataclass(frozen=True)
+class Smo(Solver):
+    """Decomposition with working sets, shrinking and a cache of kernel rows.
+
+    working_set: how many variables are optimised together. cache_mb: the budget for kernel rows; it
+    must hold two of them.
+    """
+
+    working_set: int = 64
+    cache_mb: float = 500.0
+
+    name: ClassVar[str] = "smo"
+    kinds: ClassVar[tuple[str, ...]] = ("kernel",)
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+
+    def __post_init__(self) -> None:
+        if self.working_set < 2:
+            raise ValueError(f"working_set must be at least 2, got {self.working_set}")
+        if not self.cache_mb > 0:
+            raise ValueError(f"cache_mb must be positive, got {self.cache_mb}")
+
+    def check(self, problem: Any) -> None:
+        """Also that the cache holds two rows."""
+        super().check(problem)
+        needed = 2 * problem.n_rows * problem.dtype.itemsize
+        if self.cache_mb * 1e6 < needed:
+            raise ValueError(
+                f"cache_mb = {self.cache_mb:g} does not hold two kernel rows: these need "
+                f"{needed / 1e6:.3g} MB for {problem.n_rows} rows"
+            )
+
+    def iterates(
+        self,
+        problem: KernelProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after every few working sets."""
+        alpha = problem.start_alpha(start)
+        known = (alpha * problem.y, problem.expand(Expansion(alpha * problem.y)))
+        kernel = _core.smo(
+            problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, alpha,
+            _with_bias(problem, *known), problem.bias == "free", self.working_set,
+            int(self.cache_mb * 1e6), problem.n_threads,
+        )  # fmt: skip
+        step = 0
+        whole_gap = np.inf  # the gap when all rows were last looked at
+        fresh = True  # whether the gradient is exact and nothing has moved since
+        while True:
+            report = kernel.run(8)
+            step += report.steps
+            if report.curvature < -CURVATURE[problem.dtype.name] and problem.indefinite is None:
+                problem.found_indefinite(
+                    f"two of its rows have the relative squared distance {report.curvature:.3g}"
+                )
+            kernel.alpha(alpha)
+            w = Expansion(alpha * problem.y)
+            primal = report.dual + report.gap
+            iterate = KernelIterate(
+                step, step / problem.n_rows, w, problem.intercept(w), alpha,
+                gap_estimate=report.gap / primal if primal > 0 else None,
+                problem=problem, known=known,
+            )  # fmt: skip
+            certificate = yield iterate
+            done = report.stuck and report.steps == 0 and fresh
+            if done:
+                return
+            fresh = certificate is not None or report.stuck or report.gap <= 0.1 * whole_gap
+            if fresh:
+                known = (w.coefficients, iterate.scores)
+                kernel.refresh(_with_bias(problem, *known))
+                whole_gap = report.gap
+
+
+# Relative squared distances below minus this are not rounding.
+CURVATURE = {"float32": 1e-4, "float64": 1e-9}
+
+
+def _with_bias(problem: KernelProblem, coefficients: Any, scores: Any) -> Any:
+    """The scores under the kernel that solvers see: with the constant of a regularised bias."""
+    return scores + problem.constant * float(coefficients.sum())
