@@ -75,6 +75,9 @@ class Smo(Solver):
             int(self.cache_mb * 1e6), problem.n_threads,
         )  # fmt: skip
         step = 0
+        if start is not None:  # which may be good enough already
+            w = Expansion(known[0])
+            yield KernelIterate(0, 0.0, w, problem.intercept(w), alpha, problem=problem, known=known)
         whole_gap = np.inf  # the gap when all rows were last looked at
         fresh = True  # whether the gradient is exact and nothing has moved since
         while True:

@@ -1,0 +1,261 @@
+"""Kernel problems and their solvers: certificates recomputed in plain NumPy, optima of LIBSVM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC as LibSVC
+
+import bridle
+from bridle.kernel_problem import Expansion, IndefiniteKernelError
+from bridle.kernels import Kernel, kernel_from
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid")
+BIASES = ("none", "regularised", "free")
+
+
+def make_data(n_rows=120, n_features=7, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.7)
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n_rows) > 0, 1.0, -1.0)
+    return X.astype(dtype), y
+
+
+def gram(X, kernel: Kernel):
+    """Kernel values by scikit-learn, in float64."""
+    X = X.toarray() if sp.issparse(X) else X
+    options = {"linear": {}, "rbf": {"gamma": kernel.gamma}}.get(
+        kernel.name,
+        {"gamma": kernel.gamma, "coef0": kernel.coef0}
+        | ({"degree": kernel.degree} if kernel.name == "poly" else {}),
+    )
+    return pairwise_kernels(X.astype(np.float64), metric=kernel.name, **options)
+
+
+def recompute(problem, solution):
+    """P and D of a solution over the problem's rows, in a few lines of NumPy."""
+    K = problem.gram if problem.gram is not None else gram(problem.X, problem.kernel)
+    K = np.asarray(K, dtype=np.float64)
+    c, b = solution.w.coefficients, solution.b
+    scores = K @ c + b
+    penalty = c @ K @ c + (b**2 / problem.bias_scale**2 if problem.bias == "regularised" else 0)
+    primal = penalty / 2 + problem.cost @ np.maximum(0, 1 - problem.y * scores)
+    beta = solution.alpha * problem.y
+    if problem.bias == "regularised":
+        K = K + problem.bias_scale**2
+    if problem.bias == "free":
+        assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
+    assert (solution.alpha >= 0).all()
+    assert (solution.alpha <= problem.cost * (1 + 1e-12)).all()
+    return primal, solution.alpha.sum() - beta @ K @ beta / 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_kernel_values(name, dtype, storage):
+    A, _ = make_data(37, dtype=dtype)
+    B, _ = make_data(83, seed=1, dtype=dtype)
+    kernel = kernel_from(name, A, gamma=0.3, degree=3, coef0=0.5)
+    expected = gram(np.vstack([A, B]), kernel)[:37, 37:]
+    np.testing.assert_allclose(kernel.matrix(storage(A), storage(B)), expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(kernel.matrix(storage(A), B), expected, rtol=1e-13, atol=1e-13)
+    coefficients = np.random.default_rng(2).normal(size=83)
+    np.testing.assert_allclose(
+        kernel.expand(storage(A), storage(B), coefficients, 2), expected @ coefficients, rtol=1e-11
+    )
+
+
+def test_rbf_is_accurate_to_the_last_bits():
+    x = np.linspace(0, 26, 4001)[:, None]
+    kernel = Kernel("rbf", gamma=1.0)
+    np.testing.assert_allclose(
+        kernel.matrix(x, np.zeros((1, 1)))[:, 0], np.exp(-(x[:, 0] ** 2)), rtol=1e-13
+    )
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_gamma_is_scikit_learns(storage):
+    X, y = make_data()
+    for gamma in ("scale", "auto", 0.7):
+        ours = kernel_from("rbf", storage(X), gamma).gamma
+        assert ours == pytest.approx(LibSVC(gamma=gamma).fit(storage(X), y)._gamma)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", [np.ascontiguousarray, sp.csr_matrix])
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+def test_smo_certificate(name, bias, storage, dtype):
+    X, y = make_data(300, dtype=dtype)
+    weight = np.random.default_rng(3).integers(0, 4, size=300)
+    problem = bridle.KernelProblem(
+        storage(X), y, 2.0, kernel=name, coef0=1.0, bias=bias, bias_scale=1.5, sample_weight=weight
+    )
+    found = bridle.solve(problem, "smo", stop=bridle.Gap(1e-6) | bridle.Seconds(20))
+    primal, dual = recompute(problem, found)
+    assert found.converged, found.message
+    assert found.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert found.certificate.dual == pytest.approx(dual, rel=1e-9)
+    assert problem.primal(found.w, found.b) == pytest.approx(primal, rel=1e-9)
+    assert problem.dual(found.alpha) == pytest.approx(dual, rel=1e-9)
+    assert (np.diff(found.trace["relative_gap"]) <= 0).all()
+
+
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("working_set", [2, 5, 64])
+def test_smo_finds_libsvms_optimum(name, working_set):
+    X, y = make_data(200)
+    problem = bridle.KernelProblem(X, y, 3.0, kernel=name, coef0=1.0, bias="free")
+    found = bridle.solve(
+        problem, bridle.Smo(working_set=working_set), stop=bridle.Gap(1e-8) | bridle.Seconds(20)
+    )
+    peer = LibSVC(C=3.0, kernel=name, coef0=1.0, tol=1e-8).fit(X, y)
+    c = np.zeros(len(y))
+    c[peer.support_] = peer.dual_coef_[0]
+    theirs = problem.primal(Expansion(c), float(peer.intercept_[0]))
+    assert found.certificate.primal == pytest.approx(theirs, rel=1e-6)
+    np.testing.assert_allclose(
+        problem.decision(X, found.w, found.b), peer.decision_function(X), atol=2e-3
+    )
+
+
+def test_smo_on_digits_equals_libsvm():
+    X, y = load_digits(return_X_y=True)
+    y = np.where(y % 2 == 0, 1.0, -1.0)
+    problem = bridle.KernelProblem(X, y, 1.0, bias="free")
+    found = bridle.solve(problem, stop=bridle.Gap(1e-7))
+    assert found.solver == "smo"
+    peer = LibSVC(tol=1e-6).fit(X, y)
+    c = np.zeros(len(y))
+    c[peer.support_] = peer.dual_coef_[0]
+    theirs = problem.primal(Expansion(c), float(peer.intercept_[0]))
+    assert found.certificate.primal == pytest.approx(theirs, rel=1e-6)
+
+
+def test_weak_duality_on_random_points():
+    X, y = make_data()
+    rng = np.random.default_rng(5)
+    problem = bridle.KernelProblem(X, y, 0.7, bias="regularised")
+    for _ in range(20):
+        w = Expansion(rng.normal(size=len(y)))
+        assert problem.dual(rng.random(len(y)) * problem.cost) <= problem.primal(w, rng.normal())
+
+
+def test_smo_same_bits_for_any_number_of_threads():
+    X, y = make_data(900, 5)
+    found = [
+        bridle.solve(bridle.KernelProblem(X, y, 10.0, bias="free", n_threads=n), stop=bridle.Gap(1e-5))
+        for n in (1, 2, 3)
+    ]
+    for other in found[1:]:
+        assert np.array_equal(found[0].alpha, other.alpha)
+
+
+def test_smo_keeps_its_cache_within_the_budget():
+    from bridle import _core
+
+    X, y = make_data(800, 5)
+    problem = bridle.KernelProblem(X, y, 100.0, bias="free")
+    budget = 10 * 800 * 8
+    zeros = np.zeros(800)
+    kernel = _core.smo(
+        problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, zeros, zeros,
+        True, 64, budget, 1,
+    )  # fmt: skip
+    for _ in range(50):
+        kernel.run(8)
+    assert 0 < kernel.cache_peak_bytes <= budget
+    tight = bridle.solve(problem, bridle.Smo(cache_mb=budget / 1e6), stop=bridle.Gap(1e-4))
+    assert tight.converged
+    with pytest.raises(ValueError, match="does not hold two kernel rows"):
+        bridle.solve(problem, bridle.Smo(cache_mb=0.01))
+
+
+def test_warm_start():
+    X, y = make_data(300)
+    problem = bridle.KernelProblem(X, y, 2.0, bias="free")
+    first = bridle.solve(problem, stop=bridle.Gap(1e-4))
+    second = bridle.solve(problem, stop=bridle.Gap(1e-4), start=first)
+    assert second.converged
+    assert second.steps < first.steps / 2
+
+
+def test_precomputed_and_callable_equal_the_kernel():
+    X, y = make_data(150)
+    options = {"bias": "free", "C": 2.0}
+    problem = bridle.KernelProblem(X, y, kernel="rbf", gamma=0.5, **options)
+    K = gram(X, problem.kernel)
+    reference = bridle.solve(problem, stop=bridle.Gap(1e-7))
+    for other in (
+        bridle.KernelProblem(K, y, kernel="precomputed", **options),
+        bridle.KernelProblem(K.astype(np.float32), y, kernel="precomputed", **options),
+        bridle.KernelProblem(X, y, kernel=lambda A, B: gram(np.vstack([A, B]), problem.kernel)[: len(A), len(A):], **options),
+    ):  # fmt: skip
+        found = bridle.solve(other, stop=bridle.Gap(1e-7))
+        assert found.certificate.primal == pytest.approx(reference.certificate.primal, rel=1e-6)
+
+
+def test_a_matrix_that_is_no_kernel_is_reported():
+    X, y = make_data(60)
+    K = X @ X.T
+    with pytest.raises(ValueError, match="square"):
+        bridle.KernelProblem(K[:, :-1], y, kernel="precomputed")
+    with pytest.raises(ValueError, match=r"symmetric: K\[3, 5\]"):
+        bridle.KernelProblem(K + np.eye(60)[3][:, None] * np.eye(60)[5], y, kernel="precomputed")
+    with pytest.raises(IndefiniteKernelError, match="eigenvalue -"):
+        bridle.KernelProblem(K - 0.5 * np.eye(60), y, kernel="precomputed")
+    with pytest.raises(ValueError, match="NaN"):
+        bridle.KernelProblem(np.where(np.eye(60) > 0, np.nan, K), y, kernel="precomputed")
+
+
+def test_an_indefinite_matrix_that_passes_the_door_is_found_out_on_the_way():
+    X, y = make_data(900)
+    y[10:12] = 1.0, -1.0
+    K = gram(X, Kernel("rbf", 0.5))
+    chosen = np.random.default_rng(0).choice(900, 500, replace=False)
+    i, j = np.setdiff1d(np.arange(900), chosen)[:2]  # not among the rows looked at
+    K[i, j] = K[j, i] = 3.0
+    y[i], y[j] = 1.0, -1.0
+    problem = bridle.KernelProblem(K, y, 100.0, kernel="precomputed", bias="free")
+    with pytest.raises(IndefiniteKernelError, match="not positive semi-definite"):
+        bridle.solve(problem, stop=bridle.Gap(1e-6) | bridle.Seconds(20))
+
+
+def test_a_sigmoid_kernel_has_no_bound_and_says_so():
+    X, y = make_data(200)
+    problem = bridle.KernelProblem(X, y, kernel="sigmoid", gamma=2.0, coef0=-1.0, bias="free")
+    assert problem.indefinite is not None
+    found = bridle.solve(problem, stop=bridle.Gap(1e-3) | bridle.Seconds(5))
+    assert not found.converged
+    assert found.certificate.relative_gap == np.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"C": 0}, "C must be"),
+        ({"C": np.inf}, "C must be"),
+        ({"kernel": "cubic"}, "kernel must be"),
+        ({"gamma": "wide"}, "gamma must be"),
+        ({"gamma": -1.0}, "gamma must not be"),
+        ({"degree": -2}, "degree must be"),
+        ({"bias": "maybe"}, "bias must be"),
+        ({"sample_weight": -np.ones(120)}, "must not be negative"),
+    ],
+)
+def test_bad_input_is_refused_at_the_door(options, match):
+    X, y = make_data()
+    with pytest.raises(ValueError, match=match):
+        bridle.KernelProblem(X, y, **options)
+
+
+def test_linear_solvers_refuse_kernel_problems():
+    X, y = make_data()
+    with pytest.raises(ValueError, match="dcd solves linear problems"):
+        bridle.solve(bridle.KernelProblem(X, y), "dcd")
+    with pytest.raises(ValueError, match="smo solves kernel problems"):
+        bridle.solve(bridle.LinearProblem(X, y), "smo")
