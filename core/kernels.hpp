@@ -1,6 +1,6 @@
 // Kernel values K(c, x) for many pairs at once. Centres are packed sixteen to a panel, feature by
-// feature, so that one row against a panel is sixteen inner products with no horizontal sum: the row's
-// values are broadcast, dense and sparse alike, as in a matrix product.
+// feature, so that one row against a panel is sixteen inner products with no horizontal sum: the
+// row's values are broadcast, dense and sparse alike, as in a matrix product.
 #pragma once
 
 #include "parallel.hpp"
@@ -31,8 +31,8 @@ namespace bridle {
 enum class KernelName { linear, rbf, poly, sigmoid, precomputed };
 
 // linear: c.x   rbf: exp(-gamma |c - x|^2)   poly: (gamma c.x + coef0)^degree
-// sigmoid: tanh(gamma c.x + coef0)   precomputed: the rows are the matrix of values.  `constant` is added
-// to every value (a regularised bias).
+// sigmoid: tanh(gamma c.x + coef0)   precomputed: the rows are the matrix of values.  `constant` is
+// added to every value (a regularised bias).
 struct Kernel {
   KernelName name;
   double gamma, coef0;
@@ -56,8 +56,8 @@ inline KernelName kernel_from_name(const std::string &name) {
 
 constexpr int64_t panel_width = 16;
 
-// Up to any number of centres, ready to be multiplied by rows. For sparse rows only the columns that
-// some centre uses have a slot.
+// Up to any number of centres, ready to be multiplied by rows. For sparse rows only the columns
+// that some centre uses have a slot.
 template <class T> struct Panels {
   int64_t n_centres = 0, n_slots = 0;
   std::vector<T> packed;        // [panel][slot][16]
@@ -69,8 +69,8 @@ template <class T> struct Panels {
   const T *panel(int64_t p) const { return packed.data() + p * n_slots * panel_width; }
 };
 
-// e^x for x <= 0, sixteen at a time: 2^n times a polynomial in the rest (Cody & Waite). The rest is at
-// most ln(2)/2, where degree 6 and 13 are accurate to the last bit or two.
+// e^x for x <= 0, sixteen at a time: 2^n times a polynomial in the rest (Cody & Waite). The rest is
+// at most ln(2)/2, where degree 6 and 13 are accurate to the last bit or two.
 [[gnu::always_inline]] inline void exp_panel(float *x) {
   constexpr float magic = 12582912.0f; // adding it rounds to an integer
   for (int k = 0; k < panel_width; ++k) {
@@ -186,7 +186,8 @@ template <class T, int lanes = 64 / sizeof(T)> struct Lanes {
 // values[r][k] = x_{rows[r]} . c_k for four dense rows.
 template <class T, class Value>
 [[gnu::always_inline]] inline void panel_dots(const DenseRows<Value> &rows, const int64_t *which,
-                                              const Panels<T> &, const T *panel, T (*values)[panel_width]) {
+                                              const Panels<T> &, const T *panel,
+                                              T (*values)[panel_width]) {
   using L = Lanes<T>;
   using V = typename L::Vector;
   V sum[4][L::count] = {};
@@ -205,9 +206,9 @@ template <class T, class Value>
 
 // The same for sparse rows: only columns with a slot count.
 template <class T, class Value, class Column>
-[[gnu::always_inline]] inline void
-panel_dots(const CsrRows<Value, Column> &rows, const int64_t *which, const Panels<T> &panels,
-           const T *panel, T (*values)[panel_width]) {
+[[gnu::always_inline]] inline void panel_dots(const CsrRows<Value, Column> &rows,
+                                              const int64_t *which, const Panels<T> &panels,
+                                              const T *panel, T (*values)[panel_width]) {
   using L = Lanes<T>;
   using V = typename L::Vector;
   for (int r = 0; r < 4; ++r) {
@@ -261,8 +262,8 @@ BRIDLE_WIDEST void kernel_block(const Kernel &kernel, const Rows &rows, const do
   }
 }
 
-// sums[i] += sum_c coefficients[c] K(x_{which[i]}, c), sums in float64. Coefficients are padded with
-// zeros to whole panels.
+// sums[i] += sum_c coefficients[c] K(x_{which[i]}, c), sums in float64. Coefficients are padded
+// with zeros to whole panels.
 template <class T, class Rows>
 BRIDLE_WIDEST void kernel_sums(const Kernel &kernel, const Rows &rows, const double *squared_norms,
                                const int64_t *which, int64_t n, const Panels<T> &panels,
@@ -286,8 +287,8 @@ BRIDLE_WIDEST void kernel_sums(const Kernel &kernel, const Rows &rows, const dou
   }
 }
 
-// Where kernel values come from: rows and a formula, or a matrix. Everything that learns from kernels
-// works on this.
+// Where kernel values come from: rows and a formula, or a matrix. Everything that learns from
+// kernels works on this.
 template <class T> class KernelSource {
 public:
   virtual ~KernelSource() = default;
@@ -295,7 +296,8 @@ public:
   virtual double diagonal(int64_t i) const = 0;
   // Makes rows of this source into centres.
   virtual void pack(std::span<const int64_t> centres, Panels<T> &panels) const = 0;
-  virtual void block(const Panels<T> &panels, std::span<const int64_t> which, T *const *out) const = 0;
+  virtual void block(const Panels<T> &panels, std::span<const int64_t> which,
+                     T *const *out) const = 0;
   virtual void sums(const Panels<T> &panels, std::span<const int64_t> which,
                     const double *coefficients, double *sums) const = 0;
 };
@@ -330,7 +332,8 @@ public:
     }
   }
 
-  void block(const Panels<T> &panels, std::span<const int64_t> which, T *const *out) const override {
+  void block(const Panels<T> &panels, std::span<const int64_t> which,
+             T *const *out) const override {
     kernel_block<T>(kernel_, rows_, squared_norms_, which.data(), which.size(), panels, out);
   }
 
@@ -378,7 +381,8 @@ public:
     panels.n_centres = static_cast<int64_t>(centres.size());
     panels.rows.assign(centres.begin(), centres.end());
   }
-  void block(const Panels<T> &panels, std::span<const int64_t> which, T *const *out) const override {
+  void block(const Panels<T> &panels, std::span<const int64_t> which,
+             T *const *out) const override {
     for (size_t i = 0; i < which.size(); ++i)
       for (int64_t c = 0; c < panels.n_centres; ++c)
         out[c][i] = value(which[i], panels.rows[c]);
@@ -412,9 +416,9 @@ std::unique_ptr<KernelSource<T>> make_source(const Kernel &kernel, const Rows &r
 // How many centres are packed at once, and how many rows a thread takes at a time.
 constexpr int64_t centres_at_once = 64, rows_at_once = 512;
 
-// sums[i] = sum_c coefficients[c] K(x_i, c) for every row, for centres made by `pack(chosen, panels)`
-// where `chosen` are positions among the coefficients that are not zero. The same for any number of
-// threads.
+// sums[i] = sum_c coefficients[c] K(x_i, c) for every row, for centres made by `pack(chosen,
+// panels)` where `chosen` are positions among the coefficients that are not zero. The same for any
+// number of threads.
 template <class T, class Pack>
 void expand(const KernelSource<T> &source, const double *coefficients, int64_t n_coefficients,
             Pack &&pack, double *sums, int n_threads) {

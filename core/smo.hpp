@@ -3,11 +3,11 @@
 //     max_alpha  sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j K_ij,   0 <= alpha_i <= C_i,
 //     and, with a free bias, sum_i alpha_i y_i = 0.
 //
-// Joachims, "Making large-scale SVM learning practical" (1999): choose a working set of q variables,
-// optimise over it, update the gradient. Half of the set are the worst violators, half are those chosen
-// last. Inside the set pairs are chosen by second-order information (Fan, Chen & Lin, "Working set
-// selection using second order information", JMLR 2005, WSS 2). So kernel rows are computed many at a
-// time, and a pair costs q operations, not m.
+// Joachims, "Making large-scale SVM learning practical" (1999): choose a working set of q
+// variables, optimise over it, update the gradient. Half of the set are the worst violators, half
+// are those chosen last. Inside the set pairs are chosen by second-order information (Fan, Chen &
+// Lin, "Working set selection using second order information", JMLR 2005, WSS 2). So kernel rows
+// are computed many at a time, and a pair costs q operations, not m.
 //
 // F_i = s_i - y_i, s_i = sum_j alpha_j y_j K_ij. Rows whose variable rests at a bound are left out
 // until `refresh`.
@@ -28,7 +28,8 @@
 
 namespace bridle {
 
-// Rows of kernel values at the active columns, the least recently used dropped for a budget in bytes.
+// Rows of kernel values at the active columns, the least recently used dropped for a budget in
+// bytes.
 template <class T> class RowCache {
 public:
   RowCache(int64_t n_rows, int64_t budget) : entries_(n_rows), budget_(budget) {}
@@ -97,8 +98,8 @@ private:
 
 // sum[i] += sum_k weights[k] rows[k][i]
 template <class T>
-BRIDLE_WIDEST void add_rows(const T *const *rows, const double *weights, int64_t n_rows, int64_t begin,
-                            int64_t end, double *sum) {
+BRIDLE_WIDEST void add_rows(const T *const *rows, const double *weights, int64_t n_rows,
+                            int64_t begin, int64_t end, double *sum) {
   int64_t k = 0;
   for (; k + 4 <= n_rows; k += 4) {
     const T *r0 = rows[k], *r1 = rows[k + 1], *r2 = rows[k + 2], *r3 = rows[k + 3];
@@ -112,12 +113,12 @@ BRIDLE_WIDEST void add_rows(const T *const *rows, const double *weights, int64_t
 }
 
 struct SmoReport {
-  int64_t steps;        // changes of a pair, or of one variable without a free bias
-  double violation;     // of the optimality conditions, on the active rows
-  double dual, gap;     // by the gradient at hand; the gap counts active rows only
+  int64_t steps;    // changes of a pair, or of one variable without a free bias
+  double violation; // of the optimality conditions, on the active rows
+  double dual, gap; // by the gradient at hand; the gap counts active rows only
   int64_t n_active;
-  double curvature;     // the least seen: negative proves that K is not positive semi-definite
-  bool stuck;           // nothing left to improve on the active rows
+  double curvature; // the least seen: negative proves that K is not positive semi-definite
+  bool stuck;       // nothing left to improve on the active rows
 };
 
 class Smo {
@@ -241,7 +242,9 @@ private:
   }
 
   // b is the multiplier of the equality: halfway between the extremes.
-  double bias() const { return free_ && std::isfinite(up_) && std::isfinite(low_) ? -(up_ + low_) / 2 : 0; }
+  double bias() const {
+    return free_ && std::isfinite(up_) && std::isfinite(low_) ? -(up_ + low_) / 2 : 0;
+  }
 
   double gap() const {
     const double b = bias();
@@ -300,7 +303,8 @@ private:
         }
       cache_.fit(size);
       const std::vector<int64_t> cached = cache_.rows();
-      const int64_t n_batches = (static_cast<int64_t>(cached.size()) + panel_width - 1) / panel_width;
+      const int64_t n_batches =
+          (static_cast<int64_t>(cached.size()) + panel_width - 1) / panel_width;
       std::vector<std::unique_ptr<T[]>> fresh(cached.size());
       for_blocks(n_batches, n_threads_, [&](int64_t batch) {
         const auto begin = batch * panel_width;
@@ -457,7 +461,8 @@ private:
     const int n_threads = threads_for(static_cast<int64_t>(changed.size()) / 8);
     for_blocks(n_blocks, n_threads, [&](int64_t block) {
       const auto [begin, end] = block_range(n_active(), n_blocks, block);
-      add_rows(changed.data(), change.data(), static_cast<int64_t>(changed.size()), begin, end, f_.data());
+      add_rows(changed.data(), change.data(), static_cast<int64_t>(changed.size()), begin, end,
+               f_.data());
     });
   }
 
@@ -465,7 +470,8 @@ private:
   double room_up(int64_t p) const { return y_[p] > 0 ? cost_[p] - a_[p] : a_[p]; }
   double room_down(int64_t p) const { return y_[p] > 0 ? a_[p] : cost_[p] - a_[p]; }
 
-  // Moves alpha y of p by t; `whole` says that t is all the room there is: then exactly to the bound.
+  // Moves alpha y of p by t; `whole` says that t is all the room there is: then exactly to the
+  // bound.
   void move(int64_t p, double t, bool whole) {
     const bool rising = (t > 0) == (y_[p] > 0);
     if (whole)

@@ -3,13 +3,15 @@
     min_w  P(w) = 1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (s_i + b)),   s_i = sum_j c_j K(x_j, x_i),
            |w|^2 = sum_ij c_i c_j K(x_i, x_j)
 
-    max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,  0 <= alpha_i <= C_i
+    max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,
+               0 <= alpha_i <= C_i
 
 bias "none": b = 0. "regularised": a constant is added to the kernel: K + bias_scale^2, and
 b = bias_scale^2 sum_j c_j is part of |w|^2. "free": b is not penalised; sum_i alpha_i y_i = 0.
 
-Scores of a certificate are summed in float64 from the coefficients, whatever the solver kept. All of
-this holds for positive semi-definite kernels only: for others there is no bound, and no certificate.
+Scores of a certificate are summed in float64 from the coefficients, whatever the solver kept. All
+of this holds for positive semi-definite kernels only: for others there is no bound, and no
+certificate.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle import _core
 from bridle.bias import best_bias
 from bridle.certificate import Source
@@ -38,6 +38,7 @@ from bridle.problem import (
 )
 from bridle.rows import as_matrix, check_vector, make_rows
 from bridle.solvers.base import Iterate
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
@@ -150,7 +151,7 @@ class KernelProblem:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the data, in which solvers work."""
-        return np.dtype(self.X.dtype)
+        return np.dtype(str(self.X.dtype))
 
     @property
     def constant(self) -> float:
@@ -259,9 +260,9 @@ class KernelProblem:
         """A solver came upon a proof that the kernel is not positive semi-definite."""
         if self.kernel.is_matrix:
             raise IndefiniteKernelError(
-                f"the {self.kernel.name} kernel is not positive semi-definite: {proof}; with such a "
-                "matrix the problem is not convex and no answer can be certified. Repair the matrix, "
-                "for instance by setting its negative eigenvalues to zero"
+                f"the {self.kernel.name} kernel is not positive semi-definite: {proof}; with such "
+                "a matrix the problem is not convex and no answer can be certified. Repair the "
+                "matrix, for instance by setting its negative eigenvalues to zero"
             )
         self.indefinite = proof
 
@@ -312,7 +313,7 @@ class KernelProblem:
         return t * alpha, t * scores
 
     def _examine(self) -> str | None:
-        """A proof that the kernel is not positive semi-definite, if a look at some rows finds one."""
+        """A proof that the kernel is not positive semi-definite, if some rows hold one."""
         if self.kernel.name in ("linear", "rbf"):
             return None
         if self.kernel.name == "poly" and self.kernel.coef0 >= 0:

@@ -1,11 +1,11 @@
 """Kernels: inner products in a space that is never visited.
 
-    linear       c.x
-    rbf          exp(-gamma |c - x|^2)
-    poly         (gamma c.x + coef0)^degree
-    sigmoid      tanh(gamma c.x + coef0), which is not positive semi-definite in general
-    precomputed  the matrix of values takes the place of the rows
-    callable     function(A, B) -> the matrix of values, taken as precomputed
+linear       c.x
+rbf          exp(-gamma |c - x|^2)
+poly         (gamma c.x + coef0)^degree
+sigmoid      tanh(gamma c.x + coef0), which is not positive semi-definite in general
+precomputed  the matrix of values takes the place of the rows
+callable     function(A, B) -> the matrix of values, taken as precomputed
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bridle import _core
 from bridle.rows import is_sparse, make_rows
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 KernelFunction = Callable[[Any, Any], Any]
@@ -78,11 +77,13 @@ def kernel_from(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> Kernel:
-    """The kernel with gamma settled by the data: "scale" is 1 / (n_features X.var()), "auto" 1 / n_features."""
+    """The kernel with gamma settled: "scale" is 1 / (n_features X.var()), "auto" 1 / n_features."""
     if callable(kernel):
         return Kernel("callable", 1.0, degree, float(coef0), kernel)
     if kernel not in KERNELS:
-        raise ValueError(f"kernel must be a function or one of {', '.join(KERNELS)}, got {kernel!r}")
+        raise ValueError(
+            f"kernel must be a function or one of {', '.join(KERNELS)}, got {kernel!r}"
+        )
     if degree < 0 or degree != int(degree):
         raise ValueError(f"degree must be a whole number, not negative, got {degree}")
     if not np.isfinite(coef0):
@@ -95,10 +96,10 @@ def _gamma(gamma: float | str, kernel: str, X: Any) -> float:
         return 1.0
     if isinstance(gamma, str):
         if gamma == "auto":
-            return 1.0 / X.shape[1]
+            return 1.0 / float(X.shape[1])
         if gamma == "scale":
             variance = _variance(X)
-            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
         raise ValueError(f'gamma must be a number, "scale" or "auto", got {gamma!r}')
     if not (gamma >= 0 and np.isfinite(gamma)):
         raise ValueError(f"gamma must not be negative, and finite, got {gamma}")

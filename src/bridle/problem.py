@@ -48,7 +48,7 @@ class Judgement:
     The arrays are the judgement's own, never the solver's.
     """
 
-    w: Array
+    w: Any  # of the iterate's own kind
     b: float
     primal: float
     alpha: Array

@@ -3,12 +3,14 @@
     max_alpha  D(alpha) = sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j K(x_i, x_j),
     0 <= alpha_i <= C_i  [free bias: sum_i alpha_i y_i = 0].
 
-Working sets are chosen by violation and solved by pairs of second order (Joachims, "Making large-scale
-SVM learning practical", 1999; Fan, Chen & Lin, "Working set selection using second order information
-for training support vector machines", JMLR 2005). Rows whose variable rests at a bound are left out.
+Working sets are chosen by violation and solved by pairs of second order (Joachims, "Making
+large-scale SVM learning practical", 1999; Fan, Chen & Lin, "Working set selection using second
+order information for training support vector machines", JMLR 2005). Rows whose variable rests at a bound
+are left out.
 
-Where the data is float32 so are the kernel values: the gradient drifts by rounding. Every certificate
-sums the scores anew in float64, and the solver goes on from those: so any gap can be reached.
+Where the data is float32 so are the kernel values: the gradient drifts by rounding. Every
+certificate sums the scores anew in float64, and the solver goes on from those: so any gap can be
+reached.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.kernel_problem import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver
@@ -77,7 +78,9 @@ class Smo(Solver):
         step = 0
         if start is not None:  # which may be good enough already
             w = Expansion(known[0])
-            yield KernelIterate(0, 0.0, w, problem.intercept(w), alpha, problem=problem, known=known)
+            yield KernelIterate(
+                0, 0.0, w, problem.intercept(w), alpha, problem=problem, known=known
+            )
         whole_gap = np.inf  # the gap when all rows were last looked at
         fresh = True  # whether the gradient is exact and nothing has moved since
         while True:
