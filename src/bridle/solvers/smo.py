@@ -5,8 +5,8 @@
 
 Working sets are chosen by violation and solved by pairs of second order (Joachims, "Making
 large-scale SVM learning practical", 1999; Fan, Chen & Lin, "Working set selection using second
-order information for training support vector machines", JMLR 2005). Rows whose variable rests at a bound
-are left out.
+order information for training support vector machines", JMLR 2005). Rows whose variable
+rests at a bound are left out.
 
 Where the data is float32 so are the kernel values: the gradient drifts by rounding. Every
 certificate sums the scores anew in float64, and the solver goes on from those: so any gap can be
