@@ -73,12 +73,22 @@ def save_convergence(
     path: str | os.PathLike[str], traces: Mapping[str, Trace], **options: Any
 ) -> None:
     """`plot_convergence` into a file; its suffix chooses the format."""
+    figure = _figure((7.5, 4.8))
+    plot_convergence(traces, figure.subplots(), **options)
+    _save(figure, path)
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    """A figure that no window system knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    plot_convergence(traces, figure.subplots(), **options)
+    return figure
+
+
+def _save(figure: Any, path: str | os.PathLike[str]) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
@@ -89,3 +99,38 @@ def _pyplot() -> Any:
     except ImportError as error:
         raise ImportError("pictures need matplotlib: pip install 'bridle[plot]'") from error
     return pyplot
+
+
+def plot_path(path: Any, errors: Mapping[str, Any], axes: Any = None) -> Any:
+    """Errors over C, and below them the gap that each solution certifies around its own C.
+
+    errors: name -> one value for each solution. Returns the two axes.
+    """
+    if axes is None:
+        axes = _pyplot().subplots(2, 1, sharex=True, figsize=(7, 6), layout="constrained")[1]
+    above, below = axes
+    C = [point.C for point in path]
+    for style, (name, values) in enumerate(errors.items()):
+        above.plot(
+            C, 100 * np.asarray(values), label=name.replace("_", " "), color=COLOURS[style],
+            marker=MARKERS[style], linestyle=LINES[style], markersize=4,
+        )  # fmt: skip
+    for k, point in enumerate(path):
+        inside = np.geomspace(point.low, max(point.high, point.low * (1 + 1e-9)), 60)
+        gaps = [point.sums.certificate(c).relative_gap for c in inside]
+        below.plot(inside, gaps, color=COLOURS[k % 2], linewidth=1.2)
+    below.axhline(path.gap, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+    above.set(xscale="log", ylabel="error (%)")
+    above.legend(frameon=False)
+    below.set(xscale="log", xlabel="C", ylabel="certified relative gap", ylim=(0, 1.15 * path.gap))
+    for ax in axes:
+        ax.grid(True, which="major", color="0.88", linewidth=0.8)
+        ax.set_axisbelow(True)
+    return axes
+
+
+def save_path(path: str | os.PathLike[str], solutions: Any, errors: Mapping[str, Any]) -> None:
+    """`plot_path` into a file; its suffix chooses the format."""
+    figure = _figure((7, 6))
+    plot_path(solutions, errors, figure.subplots(2, 1, sharex=True))
+    _save(figure, path)
