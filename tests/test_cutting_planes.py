@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import matrix
 import numpy as np
 import pytest
-import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from bridle import Epochs, Gap, LinearProblem, Status, _core, solve
 from bridle.data import make_corpus
 from bridle.solvers.ocas import Ocas
 from bridle.solvers.svmperf import SvmPerf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import matrix
+import reference
 
 
 def line_value(k, p, e, cost, slope, curvature):

@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bridle import _core
 from bridle.cutting_plane import CuttingPlaneModel, ModelPoint
 from bridle.solvers.base import Array
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem

@@ -8,7 +8,7 @@ is bounded below by cuts of its second part. Each iteration minimises the model 
 
 takes the best point so far to the minimum of P on the line towards it, w_b <- w_b + k (w_r - w_b),
 and adds the cut at 0.9 w_b + 0.1 w_r (Franc & Sonnenburg, "Optimized cutting plane algorithm for
-support vector machines", ICML 2008). P(w_b) never rises, the model's value never falls, and the model's
+support vector machines", ICML 2008). P(w_b) never rises and the model's value never falls; its
 weights are a dual point: see hinge_cuts.
 """
 
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Array, Iterate, Iterates, Solver
 from bridle.solvers.hinge_cuts import HingeCuts, Standstill, relative

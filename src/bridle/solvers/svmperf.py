@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Iterate, Iterates, Solver
 from bridle.solvers.hinge_cuts import HingeCuts, Standstill, relative
