@@ -28,6 +28,8 @@ SOLVERS: dict[str, Case] = {
     "pegasos": Case(gap=0.1, epochs=1000),
     "svmperf": Case(gap=1e-5, epochs=1000),
     "ocas": Case(gap=1e-5, epochs=1000),
+    "newton": Case(gap=1e-7, epochs=200),
+    "cg": Case(gap=1e-5, epochs=2000),
 }
 
 LOSSES = ("hinge", "squared_hinge", "perceptron")

@@ -52,6 +52,7 @@ void bind_pegasos(nb::module_ &m);
 void bind_kernels(nb::module_ &m);
 void bind_svmlight(nb::module_ &m);
 void bind_simplex_qp(nb::module_ &m);
+void bind_newton(nb::module_ &m);
 void bind_cutting_plane(nb::module_ &m);
 void bind_chain(nb::module_ &m);
 void bind_features(nb::module_ &m);

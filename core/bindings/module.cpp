@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   bridle::bind_kernels(m);
   bridle::bind_svmlight(m);
   bridle::bind_simplex_qp(m);
+  bridle::bind_newton(m);
   bridle::bind_cutting_plane(m);
   bridle::bind_chain(m);
   bridle::bind_features(m);

@@ -44,6 +44,8 @@ _HOME = {
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.oracle",
     "Ocas": "bridle.solvers.ocas",
+    "Newton": "bridle.solvers.newton",
+    "ConjugateGradients": "bridle.solvers.cg",
     "SvmPerf": "bridle.solvers.svmperf",
     "Smo": "bridle.solvers.smo",
     "LinearSVC": "bridle.estimators",

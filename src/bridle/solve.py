@@ -63,7 +63,7 @@ def solve(
     """
     chosen = solver_from(solver, problem.kind)
     chosen.check(problem)
-    run = _Run(problem, stop, tuple(callbacks))
+    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem))
     iterates = chosen.iterates(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
     )
@@ -106,6 +106,7 @@ class _Run:
     problem: Any
     stop: Stop
     callbacks: tuple[Callback, ...]
+    dtype: np.dtype[Any]  # in which the solver works
     best: _Best = field(default_factory=_Best)
     trace: Trace = field(default_factory=Trace)
     last: Iterate | None = None
@@ -181,7 +182,7 @@ class _Run:
         if self.halted:
             return Verdict(Status.INTERRUPTED, "by a callback")
         if self.stalled():
-            return Verdict(Status.STALLED, f"at the limit of {self.problem.dtype} precision")
+            return Verdict(Status.STALLED, f"at the limit of {self.dtype} precision")
         return None
 
     def stalled(self) -> bool:
@@ -189,7 +190,7 @@ class _Run:
         if len(self.trace) <= 10:
             return False
         now, before = self.trace[-1].relative_gap, self.trace[-11].relative_gap
-        floor = 200 * float(np.finfo(self.problem.dtype).eps)
+        floor = 200 * float(np.finfo(self.dtype).eps)
         return bool(now <= floor and now >= 0.99 * before)
 
     def exhausted(self) -> Verdict:

@@ -14,6 +14,8 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
     "svmperf": ("bridle.solvers.svmperf", "SvmPerf"),
     "ocas": ("bridle.solvers.ocas", "Ocas"),
+    "newton": ("bridle.solvers.newton", "Newton"),
+    "cg": ("bridle.solvers.cg", "ConjugateGradients"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
 }

@@ -42,6 +42,7 @@ class Solver:
     losses: ClassVar[tuple[str, ...]] = ("hinge",)
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
     hard_margin: ClassVar[bool] = False
+    float64: ClassVar[bool] = False  # works in float64 even on float32 data
 
     def iterates(
         self,
@@ -73,6 +74,10 @@ class Solver:
             raise ValueError(f"{self.name} cannot have bias={bias!r}; {self._can()}")
         if problem.hard_margin and not self.hard_margin:
             raise ValueError(f"{self.name} cannot solve the hard margin (C = inf); use dcd")
+
+    def precision(self, problem: Any) -> np.dtype[Any]:
+        """The precision in which this method works on this problem."""
+        return np.dtype(np.float64) if self.float64 else np.dtype(problem.dtype)
 
     def _can(self) -> str:
         return f"it can do: loss {', '.join(self.losses)}; bias {', '.join(self.biases)}"

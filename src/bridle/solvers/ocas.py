@@ -39,6 +39,7 @@ class Ocas(Solver):
     idle: int = 50
 
     name: ClassVar[str] = "ocas"
+    float64: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.towards <= 1:

@@ -33,6 +33,7 @@ class SvmPerf(Solver):
     idle: int = 50
 
     name: ClassVar[str] = "svmperf"
+    float64: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.idle < 1:
