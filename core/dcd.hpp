@@ -152,7 +152,7 @@ private:
     const W y = std::copysign(W(1), row.signed_cost), cost = std::abs(row.signed_cost);
     const W upper = Loss::upper(cost), curvature = Loss::curvature(cost);
     const W p = y * (rows_.dot(i, w_.data()) + static_cast<W>(bias_offset()));
-    const W gradient = p - W(1) + row.alpha * curvature;
+    const W gradient = p - W(Loss::target) + row.alpha * curvature;
     pass_.gap += Loss::gap(p, row.alpha, cost);
 
     W projected = gradient;
@@ -192,7 +192,7 @@ private:
     double sum = 0, squared = 0;
     for (const Record &row : records_)
       if (row.signed_cost != 0)
-        sum += row.alpha - 0.5 * Loss::curvature(std::abs(row.signed_cost)) * row.alpha * row.alpha;
+        sum += Loss::target * row.alpha - 0.5 * Loss::curvature(std::abs(row.signed_cost)) * row.alpha * row.alpha;
     for (const W wk : w_)
       squared += static_cast<double>(wk) * wk;
     return sum - 0.5 * squared;

@@ -4,6 +4,7 @@
 
 #include "rng.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -27,13 +28,17 @@ inline Sampling sampling_from_name(std::string_view name) {
 
 class RowOrder {
 public:
-  // without_replacement: the rows of each batch are distinct, batches are independent.
-  RowOrder(Sampling sampling, int64_t n_rows, int64_t batch)
-      : sampling_(sampling), n_rows_(n_rows), batch_(batch) {
-    if (sampling != Sampling::iid) {
-      permutation_.resize(n_rows);
-      std::iota(permutation_.begin(), permutation_.end(), int64_t{0});
-    }
+  // epochs: the order of buckets of `bucket` neighbouring rows is drawn anew for each epoch, so that
+  // memory streams; a bucket of 1 is a full shuffle. without_replacement: the rows of each batch are
+  // distinct, batches are independent.
+  RowOrder(Sampling sampling, int64_t n_rows, int64_t batch, int64_t bucket)
+      : sampling_(sampling), n_rows_(n_rows), batch_(batch), bucket_(bucket) {
+    if (sampling == Sampling::iid)
+      return;
+    permutation_.resize(n_rows);
+    std::iota(permutation_.begin(), permutation_.end(), int64_t{0});
+    if (sampling == Sampling::epochs)
+      buckets_.resize((n_rows + bucket - 1) / bucket);
   }
 
   int64_t next(Rng &rng) {
@@ -64,15 +69,24 @@ private:
       upcoming_ = std::span(permutation_).first(batch_);
       break;
     case Sampling::epochs:
-      rng.shuffle(std::span(permutation_));
+      shuffle_buckets(rng);
       upcoming_ = permutation_;
       break;
     }
   }
 
+  void shuffle_buckets(Rng &rng) {
+    std::iota(buckets_.begin(), buckets_.end(), int64_t{0});
+    rng.shuffle(std::span(buckets_));
+    auto out = permutation_.begin();
+    for (const int64_t b : buckets_)
+      for (int64_t i = b * bucket_, end = std::min(i + bucket_, n_rows_); i < end; ++i)
+        *out++ = i;
+  }
+
   Sampling sampling_;
-  int64_t n_rows_, batch_;
-  std::vector<int64_t> permutation_, iid_;
+  int64_t n_rows_, batch_, bucket_;
+  std::vector<int64_t> permutation_, buckets_, iid_;
   std::span<const int64_t> upcoming_;
   size_t position_ = 0;
 };

@@ -30,6 +30,18 @@ SOLVERS: dict[str, Case] = {
     "ocas": Case(gap=1e-5, epochs=1000),
     "newton": Case(gap=1e-7, epochs=200),
     "cg": Case(gap=1e-5, epochs=2000),
+    "gd": Case(gap=0.1, epochs=2000),
+    "sgd": Case(gap=0.1, epochs=1000),
+    "svmsgd": Case(gap=0.1, epochs=1000),
+    "asgd": Case(gap=0.1, epochs=1000),
+    "sgd-qn": Case(gap=0.1, epochs=1000),
+    "sgd-r": Case(gap=0.1, epochs=1000),
+    "sgd-s": Case(gap=0.01, epochs=1000),
+    "sgd-m": Case(gap=0.01, epochs=1000),
+    "perceptron": Case(gap=0.0, epochs=20),
+    "margin-perceptron": Case(gap=0.0, epochs=20),
+    "mpu": Case(gap=1e-4, epochs=1000),
+    "norma": Case(gap=0.0, epochs=20),
 }
 
 LOSSES = ("hinge", "squared_hinge", "perceptron")

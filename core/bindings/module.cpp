@@ -6,6 +6,9 @@ NB_MODULE(_core, m) {
   bridle::bind_dcd(m);
   bridle::bind_pegasos(m);
   bridle::bind_kernels(m);
+  bridle::bind_perceptrons(m);
+  bridle::bind_sgd(m);
+  bridle::bind_sgd_qn(m);
   bridle::bind_svmlight(m);
   bridle::bind_simplex_qp(m);
   bridle::bind_newton(m);

@@ -1,6 +1,7 @@
 """The best intercept for given scores: min_b sum_i C_i loss(y_i (s_i + b)), exactly.
 
-Each row has one breakpoint, t_i = y_i - s_i, where its margin is 1. Rows of class +1 pay for
+Each row has one breakpoint, t_i = target y_i - s_i, where its margin reaches the loss's
+target (1, or 0 for the perceptron's loss). Rows of class +1 pay for
 b < t_i, rows of class -1 for b > t_i.
 """
 
@@ -17,9 +18,9 @@ def best_bias(scores: Array, y: Array, cost: Array, loss: Loss) -> float:
     """The b that minimises the sum of losses."""
     if np.isinf(cost).any():
         return _widest(scores, y, cost)
-    t = y - scores
+    t = loss.target * y - scores
     order = np.argsort(t, kind="stable")
-    find = {"hinge": _hinge, "squared_hinge": _squared_hinge}[loss.name]
+    find = {"hinge": _hinge, "squared_hinge": _squared_hinge, "perceptron": _hinge}[loss.name]
     return find(t[order], y[order] > 0, cost[order])
 
 

@@ -23,6 +23,7 @@ class Loss(Protocol):
     """What a problem asks of a loss."""
 
     name: ClassVar[str]
+    target: ClassVar[float]  # the margin from which on the loss is 0
 
     def value(self, p: Array) -> Array:
         """The loss at margins p."""
@@ -60,6 +61,7 @@ class Hinge:
     """max(0, 1 - p)."""
 
     name: ClassVar[str] = "hinge"
+    target: ClassVar[float] = 1.0
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p)
@@ -82,6 +84,7 @@ class SquaredHinge:
     """max(0, 1 - p)^2."""
 
     name: ClassVar[str] = "squared_hinge"
+    target: ClassVar[float] = 1.0
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p) ** 2
@@ -100,7 +103,34 @@ class SquaredHinge:
         return float(cost.sum()) / 2.0
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge())}
+@dataclass(frozen=True)
+class PerceptronLoss:
+    """max(0, -p): pays for misclassified rows only.
+
+    With a regulariser the minimum is w = 0 and every dual value is at most 0, so no relative gap
+    below 1 can be certified: it is minimised for the direction that w has on its way.
+    """
+
+    name: ClassVar[str] = "perceptron"
+    target: ClassVar[float] = 0.0
+
+    def value(self, p: Array) -> Array:  # noqa: D102
+        return np.maximum(0.0, -p)
+
+    def slope(self, p: Array) -> Array:  # noqa: D102
+        return (p <= 0.0).astype(np.float64)
+
+    def upper(self, cost: Array) -> Array:  # noqa: D102
+        return cost
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
+        return 0.0
+
+    def squared_radius(self, cost: Array) -> float:  # noqa: D102
+        return 0.0
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge(), PerceptronLoss())}
 
 
 def loss_from(loss: str | Loss) -> Loss:

@@ -145,6 +145,8 @@ class _Run:
         has no say: solvers see certificates, and the same seed must give the same bits.
         """
         assert self.last is not None
+        if self.stop.watches:
+            return True
         tol, estimate = self.stop.gap, self.last.gap_estimate
         if estimate is not None and tol is not None and estimate <= tol:
             return True
@@ -167,6 +169,7 @@ class _Run:
             epoch=self.last.epoch, step=self.last.step,
             seconds_solver=self.seconds_solver, seconds_certify=self.seconds_certify,
             primal=certificate.primal, dual=certificate.dual, primal_now=judgement.primal,
+            validation=self.stop.scores(judgement.w, judgement.b),
         )  # fmt: skip
         self.trace.append(record)
         for callback in self.callbacks:
@@ -206,7 +209,7 @@ class _Run:
     def progress(self) -> Progress:
         assert self.last is not None
         seconds = time.perf_counter() - self.began
-        return Progress(self.last, seconds, self.best.certificate)
+        return Progress(self.last, seconds, self.best.certificate, self.trace)
 
     def so_far(self, because: str, solver: Solver) -> Solution | None:
         """The best solution when something failed; None before the first certificate."""

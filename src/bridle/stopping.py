@@ -6,11 +6,17 @@ stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridle.losses import Hinge, Loss
 
 if TYPE_CHECKING:
-    from bridle.certificate import Certificate
+    from bridle.certificate import Certificate, Record
     from bridle.solvers.base import Iterate
 
 
@@ -31,6 +37,7 @@ class Progress:
     iterate: Iterate
     seconds: float
     certificate: Certificate | None  # the best so far; None before the first
+    trace: Sequence[Record] = ()  # one record for each certificate so far
 
     @property
     def epoch(self) -> float:  # noqa: D102
@@ -60,6 +67,19 @@ class Stop:
     def rules(self) -> tuple[Stop, ...]:
         """The simple rules that this one is made of."""
         return (self,)
+
+    @property
+    def watches(self) -> bool:
+        """Whether a rule wants to score every iterate, and so every one gets a record."""
+        return any(isinstance(rule, ValidationLoss) for rule in self.rules)
+
+    def scores(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
+        """What the rules measure of an iterate, by name, for its record."""
+        found: dict[str, float] = {}
+        for rule in self.rules:
+            if isinstance(rule, ValidationLoss):
+                found |= rule.measure(w, b)
+        return found
 
     @property
     def gap(self) -> float | None:
@@ -146,3 +166,44 @@ class Seconds(Stop):
         if progress.seconds < self.s:
             return None
         return Verdict(Status.BUDGET, f"after {progress.seconds:.3g} s")
+
+
+@dataclass(frozen=True)
+class ValidationLoss(Stop):
+    """Stop when the mean loss on held-out rows has not fallen for `patience` records in a row.
+
+    Each iterate gets a record, with `validation_loss` and `validation_error` (the share of rows
+    misclassified) beside the training objective. The solution is the one with the best training
+    objective, as always; early stopping keeps it from going on.
+    """
+
+    X: Any = field(repr=False)
+    y: NDArray[np.float64] = field(repr=False)
+    patience: int = 5
+    loss: Loss = Hinge()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", np.asarray(self.y, np.float64))
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience}")
+        if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
+            raise ValueError("y must hold a label of -1 or +1 for each row of X")
+
+    def measure(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
+        """The mean loss and the error on the held-out rows."""
+        margins = self.y * (np.asarray(self.X @ w).ravel() + b)
+        return {
+            "validation_loss": float(np.mean(self.loss.value(margins))),
+            "validation_error": float(np.mean(margins <= 0)),
+        }
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        losses = [record.validation["validation_loss"] for record in progress.trace]
+        best = int(np.argmin(losses)) if losses else 0
+        if len(losses) - 1 - best < self.patience:
+            return None
+        return Verdict(
+            Status.BUDGET,
+            f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling "
+            f"({losses[best]:.4g} at epoch {progress.trace[best].epoch:.4g})",
+        )

@@ -25,6 +25,18 @@ VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
     "kernel": {
         "auto": ("bridle.solvers.smo", "Smo"),
     },
+    "gd": ("bridle.solvers.gd", "GradientDescent"),
+    "sgd": ("bridle.solvers.sgd", "StochasticGradientDescent"),
+    "svmsgd": ("bridle.solvers.svmsgd", "SvmSgd"),
+    "asgd": ("bridle.solvers.asgd", "AveragedSgd"),
+    "sgd-qn": ("bridle.solvers.sgd_qn", "SgdQn"),
+    "sgd-r": ("bridle.solvers.sgd_r", "SgdR"),
+    "sgd-s": ("bridle.solvers.sgd_s", "SgdS"),
+    "sgd-m": ("bridle.solvers.sgd_m", "SgdM"),
+    "perceptron": ("bridle.solvers.perceptron", "Perceptron"),
+    "margin-perceptron": ("bridle.solvers.margin_perceptron", "MarginPerceptron"),
+    "mpu": ("bridle.solvers.mpu", "MarginPerceptronUnlearning"),
+    "norma": ("bridle.solvers.norma", "Norma"),
 }
 
 

@@ -24,10 +24,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Array, Iterate, Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.stochastic import (
+    Output,
+    Sampling,
+    check_choice,
+    check_positive,
+    rate_of,
+    sgd_iterates,
+    start_weights,
+)
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
+
+Start = Literal["zero", "random"]
 
 
 @dataclass(frozen=True)
@@ -43,25 +54,19 @@ class Pegasos(Solver):
 
     batch: int = 1
     project: bool = True
-    start: Literal["zero", "random"] = "zero"
-    sampling: Literal["epochs", "iid", "without-replacement"] = "epochs"
-    output: Literal["last", "average", "tail-average", "random"] = "last"
+    start: Start = "zero"
+    sampling: Sampling = "epochs"
+    output: Output = "last"
+    bucket: int = 32
 
     name: ClassVar[str] = "pegasos"
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, got {self.batch}")
-        for field, allowed in (
-            ("start", ("zero", "random")),
-            ("sampling", ("epochs", "iid", "without-replacement")),
-            ("output", ("last", "average", "tail-average", "random")),
-        ):
-            if getattr(self, field) not in allowed:
-                raise ValueError(
-                    f"{field} must be one of {', '.join(allowed)}, got {getattr(self, field)!r}"
-                )
+        check_positive(batch=self.batch, bucket=self.bucket)
+        check_choice("start", self.start, Start)
+        check_choice("sampling", self.sampling, Sampling)
+        check_choice("output", self.output, Output)
 
     def iterates(
         self,
@@ -72,37 +77,16 @@ class Pegasos(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
-        batch = min(self.batch, problem.n_rows)
         radius = math.sqrt(problem.loss.squared_radius(problem.cost)) if self.project else math.inf
-        per_epoch = max(1, problem.n_rows // batch)
-        # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
-        steps_before = per_epoch if start is not None else 0
-        kernel = _core.pegasos(
-            problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
-            self._start(problem, start, rng), problem.start_alpha(start), steps_before, batch,
-            radius, self.sampling, self.output == "random",
+        yield from sgd_iterates(
+            problem, start=start, rng=rng, pace=pace, rate=rate_of("1/(lam t)", problem.lam),
+            batch=self.batch, radius=radius, sampling=self.sampling, output=self.output,
+            bucket=self.bucket, start_w=self._start(problem, start, rng),
         )  # fmt: skip
-        averaging = self.output.endswith("average")
-        if averaging:
-            kernel.restart_average()
-        which = "average" if averaging else self.output
-        w, alpha = np.zeros(problem.n_features + 1), np.zeros(problem.n_rows)
-        step, next_restart = 0, per_epoch
-        while True:
-            if self.output == "tail-average" and step >= next_restart:
-                kernel.restart_average()
-                next_restart *= 2
-            n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
-            kernel.run(n, rng)
-            step += n
-            kernel.output(which, w, alpha)
-            yield Iterate(step, step * batch / problem.n_rows, *problem.split(w), alpha)
 
     def _start(self, problem: LinearProblem, start: Any, rng: _core.Rng) -> Array:
-        if start is not None:
-            return problem.join(start.w, start.b)
-        if self.start == "zero":
-            return np.zeros(problem.n_features + 1)
+        if start is not None or self.start == "zero":
+            return start_weights(problem, start)[0]
         w: Array = np.array([rng.uniform() - 0.5 for _ in range(problem.n_features)] + [0.0])
         radius = math.sqrt(problem.loss.squared_radius(problem.cost))
         return w * (0.5 * radius / float(np.linalg.norm(w)))

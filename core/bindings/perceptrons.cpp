@@ -1,0 +1,99 @@
+#include "bindings.hpp"
+
+#include "margin_perceptron.hpp"
+#include "mpu.hpp"
+
+#include <memory>
+
+namespace bridle {
+namespace {
+
+std::unique_ptr<MarginPerceptron>
+make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
+                       Vector<double> squared_norms, Vector<double> start_a,
+                       Vector<double> start_counts, double offset, double slope, int64_t presented,
+                       int64_t repeat, const std::string &repeats, const std::string &sampling,
+                       int64_t bucket) {
+  expect_size(signed_weight, n_rows(rows), "signed_weight");
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  expect_size(start_a, n_weights(rows), "start_a");
+  expect_size(start_counts, n_rows(rows), "start_counts");
+  if (repeat < 1 || bucket < 1)
+    throw std::invalid_argument("repeat and bucket must be at least 1");
+  const MarginPerceptronSettings settings{
+      offset, slope, presented, repeat, repeats_from_name(repeats), sampling_from_name(sampling),
+      bucket};
+  return std::visit(
+      [&](const auto &r) -> std::unique_ptr<MarginPerceptron> {
+        return std::make_unique<MarginPerceptronOn<std::decay_t<decltype(r)>>>(
+            r, signed_weight.data(), squared_norms.data(), start_a.data(), start_counts.data(),
+            settings);
+      },
+      rows.view);
+}
+
+std::unique_ptr<MarginPerceptronUnlearning>
+make_mpu(const PyRows &rows, Vector<double> signed_cost, Vector<double> squared_norms,
+         Vector<double> start_w, Vector<double> start_quanta, double quanta, bool many,
+         int64_t bucket) {
+  expect_size(signed_cost, n_rows(rows), "signed_cost");
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  expect_size(start_w, n_weights(rows), "start_w");
+  expect_size(start_quanta, n_rows(rows), "start_quanta");
+  if (!(quanta >= 1) || bucket < 1)
+    throw std::invalid_argument("quanta and bucket must be at least 1");
+  return std::visit(
+      [&](const auto &r) -> std::unique_ptr<MarginPerceptronUnlearning> {
+        return std::make_unique<MpuOn<std::decay_t<decltype(r)>>>(
+            r, signed_cost.data(), squared_norms.data(), start_w.data(), start_quanta.data(),
+            quanta, many, bucket);
+      },
+      rows.view);
+}
+
+} // namespace
+
+void bind_perceptrons(nb::module_ &m) {
+  nb::class_<MarginPerceptron>(m, "MarginPerceptron")
+      .def("run", &MarginPerceptron::run, nb::arg("n_visits"), nb::arg("rng"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("output",
+           [](const MarginPerceptron &self, MutableVector<double> a, MutableVector<double> counts) {
+             expect_size(a, self.n_weights, "a");
+             expect_size(counts, self.n_rows, "counts");
+             self.output(a.data(), counts.data());
+           },
+           nb::arg("a"), nb::arg("counts"))
+      .def_ro("presented", &MarginPerceptron::presented)
+      .def_ro("updates", &MarginPerceptron::updates)
+      .def_ro("weighted_sum", &MarginPerceptron::weighted_sum)
+      .def_ro("squared_norm", &MarginPerceptron::squared_norm)
+      .def_ro("hinge", &MarginPerceptron::hinge);
+  nb::class_<MarginPerceptronUnlearning>(m, "MarginPerceptronUnlearning")
+      .def("run", &MarginPerceptronUnlearning::run, nb::arg("n_visits"), nb::arg("rng"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("halve_quanta", &MarginPerceptronUnlearning::halve_quanta)
+      .def("output",
+           [](const MarginPerceptronUnlearning &self, MutableVector<double> w,
+              MutableVector<double> alpha) {
+             expect_size(w, self.n_weights, "w");
+             expect_size(alpha, self.n_rows, "alpha");
+             self.output(w.data(), alpha.data());
+           },
+           nb::arg("w"), nb::arg("alpha"))
+      .def_prop_ro("dual", &MarginPerceptronUnlearning::dual)
+      .def_ro("updates", &MarginPerceptronUnlearning::updates)
+      .def_ro("gap", &MarginPerceptronUnlearning::gap);
+  // The kernels read rows, weights and squared norms in place: they must outlive them.
+  m.def("margin_perceptron", &make_margin_perceptron, nb::arg("rows"), nb::arg("signed_weight"),
+        nb::arg("squared_norms"), nb::arg("start_a"), nb::arg("start_counts"), nb::kw_only(),
+        nb::arg("offset"), nb::arg("slope"), nb::arg("presented"), nb::arg("repeat"),
+        nb::arg("repeats"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),
+        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+  m.def("margin_perceptron_unlearning", &make_mpu, nb::arg("rows"), nb::arg("signed_cost"),
+        nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_quanta"), nb::arg("quanta"),
+        nb::arg("many"), nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+        nb::keep_alive<0, 3>());
+}
+
+} // namespace bridle

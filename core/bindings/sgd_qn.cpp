@@ -1,0 +1,90 @@
+#include "bindings.hpp"
+
+#include "losses.hpp"
+#include "norma.hpp"
+#include "sgd_qn.hpp"
+
+#include <memory>
+
+namespace bridle {
+namespace {
+
+std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const std::string &loss,
+                                   Vector<double> signed_weight, Vector<double> start_w, double lam,
+                                   double eta0, int64_t skip, const std::string &sampling,
+                                   int64_t bucket) {
+  expect_size(signed_weight, n_rows(rows), "signed_weight");
+  expect_size(start_w, n_weights(rows), "start_w");
+  if (skip < 1 || bucket < 1)
+    throw std::invalid_argument("skip and bucket must be at least 1");
+  return std::visit(
+      [&](const auto &r, auto l) -> std::unique_ptr<SgdQn> {
+        using On = SgdQnOn<std::decay_t<decltype(r)>, decltype(l)>;
+        return std::make_unique<On>(r, signed_weight.data(), start_w.data(), lam, eta0, skip,
+                                    sampling_from_name(sampling), bucket);
+      },
+      rows.view, loss_from_name(loss));
+}
+
+std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost,
+                                  Vector<double> squared_norms, Vector<double> start_w,
+                                  Vector<double> start_alpha, double rho, int64_t tau,
+                                  const std::string &sampling, int64_t bucket) {
+  expect_size(signed_cost, n_rows(rows), "signed_cost");
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  expect_size(start_w, n_weights(rows), "start_w");
+  expect_size(start_alpha, n_rows(rows), "start_alpha");
+  if (tau < 1 || bucket < 1)
+    throw std::invalid_argument("tau and bucket must be at least 1");
+  if (!(rho > 0 && rho < 1))
+    throw std::invalid_argument("rho must lie between 0 and 1");
+  return std::visit(
+      [&](const auto &r) -> std::unique_ptr<Norma> {
+        using On = NormaOn<std::decay_t<decltype(r)>>;
+        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
+                                    start_alpha.data(), rho, tau, sampling_from_name(sampling),
+                                    bucket);
+      },
+      rows.view);
+}
+
+} // namespace
+
+void bind_sgd_qn(nb::module_ &m) {
+  nb::class_<SgdQn>(m, "SgdQn")
+      .def("run", &SgdQn::run, nb::arg("n_steps"), nb::arg("rng"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("weights",
+           [](const SgdQn &self, MutableVector<double> w) {
+             expect_size(w, self.n_weights, "w");
+             self.weights(w.data());
+           },
+           nb::arg("w"))
+      .def("scales",
+           [](const SgdQn &self, MutableVector<double> b) {
+             expect_size(b, self.n_weights, "b");
+             self.scales(b.data());
+           },
+           nb::arg("b"));
+  nb::class_<Norma>(m, "Norma")
+      .def_ro("n_terms", &Norma::n_terms)
+      .def("run", &Norma::run, nb::arg("n_steps"), nb::arg("rng"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("output",
+           [](const Norma &self, MutableVector<double> w, MutableVector<double> alpha) {
+             expect_size(w, self.n_weights, "w");
+             expect_size(alpha, self.n_rows, "alpha");
+             self.output(w.data(), alpha.data());
+           },
+           nb::arg("w"), nb::arg("alpha"));
+  // The kernels read rows, costs and squared norms in place: they must outlive them.
+  m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_weight"),
+        nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"), nb::arg("skip"), nb::arg("sampling"),
+        nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>());
+  m.def("norma", &make_norma, nb::arg("rows"), nb::arg("signed_cost"), nb::arg("squared_norms"),
+        nb::arg("start_w"), nb::arg("start_alpha"), nb::arg("rho"), nb::arg("tau"),
+        nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+        nb::keep_alive<0, 3>());
+}
+
+} // namespace bridle

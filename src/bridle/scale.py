@@ -1,0 +1,29 @@
+"""The best scale of given weights: min_s P(s w) over s >= 0, exactly, for the hinge."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def best_scale(margins: Array, squared_norm: float, cost: Array) -> float:
+    """The s that minimises 1/2 s^2 |w|^2 + sum_i C_i max(0, 1 - s p_i).
+
+    The slope s |w|^2 - sum_{s p_i < 1} C_i p_i never falls: it rises by C_i p_i at each s = 1/p_i.
+    """
+    if squared_norm == 0:
+        return 0.0
+    negative = float(cost @ np.minimum(margins, 0.0))
+    positive = margins > 0
+    p = np.sort(margins[positive])[::-1]  # breakpoints 1/p rise
+    order = np.argsort(-margins[positive], kind="stable")
+    gains = (cost * margins)[positive][order]
+    active = np.append(np.cumsum(gains[::-1])[::-1], 0.0)  # sum over rows still short of 1
+    # Before breakpoint k the pull is active[k] + negative, so the slope vanishes at that over |w|^2.
+    roots = (active + negative) / squared_norm
+    ends = np.append(1.0 / p, np.inf)
+    k = int(np.argmax(roots <= ends))
+    before = 1.0 / p[k - 1] if k > 0 else 0.0
+    return max(float(roots[k]), before, 0.0)

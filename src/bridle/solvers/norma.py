@@ -1,0 +1,87 @@
+"""norma: online gradient descent at a constant rate that forgets (linear kernel).
+
+    w <- (1 - rho) w + rho m C_i z_i on a margin error p_i < 1,  else (1 - rho) w,   rho = lam eta_0,
+
+where a term is dropped once it is tau steps old: w never has more than tau terms, and differs from the
+one that forgets nothing by at most m max_i C_i |z_i| (1 - rho)^tau (Kivinen, Smola & Williamson,
+"Online learning with kernels", IEEE TSP 2004). Made for streams whose source may drift; at a constant
+rate it hovers about the optimum, so its certificate is true but need not be small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bridle import _core
+from bridle.scale import best_scale
+from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
+from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+
+if TYPE_CHECKING:
+    from bridle.problem import LinearProblem
+
+MOST_TERMS = 2**22
+
+
+@dataclass(frozen=True)
+class Norma(Solver):
+    """Online gradient descent with truncation.
+
+    eta0: the rate; None calibrates it on `sample` rows. terms: how many steps a term lives (tau); None
+    keeps those that have not yet decayed to a thousandth, up to four million.
+    """
+
+    eta0: float | None = None
+    terms: int | None = None
+    sample: int = 1000
+    bucket: int = 32
+
+    name: ClassVar[str] = "norma"
+    converges: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_positive(
+            eta0=self.eta0, terms=self.terms, sample=self.sample, bucket=self.bucket
+        )
+
+    def settings(self, problem: LinearProblem, seed: int) -> tuple[float, int]:
+        """rho and tau for a problem."""
+        from bridle.practice import search_eta0
+
+        eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=seed)
+        rho = min(0.5, problem.lam * eta0)
+        if self.terms is not None:
+            return rho, self.terms
+        return rho, min(MOST_TERMS, math.ceil(math.log(1e-3) / math.log1p(-rho)))
+
+    def iterates(
+        self,
+        problem: LinearProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch, or sooner if the pace asks for it."""
+        m = problem.n_rows
+        rho, tau = self.settings(problem, rng.next())
+        kernel = _core.norma(
+            problem.rows, problem.signed_cost, problem.squared_norms,
+            start_weights(problem, start)[0], problem.start_alpha(start), rho, tau,
+            "epochs", bucket_size(m, self.bucket),
+        )  # fmt: skip
+        w, alpha = np.zeros(problem.n_features + 1), np.zeros(m)
+        step = 0
+        while True:
+            n = steps_until_yield(pace, step, m - step % m)
+            kernel.run(n, rng)
+            step += n
+            kernel.output(w, alpha)
+            margins = problem.y * problem.scores(*problem.split(w))
+            s = best_scale(margins, float(w @ w), problem.cost)
+            yield Iterate(step, step / m, *problem.split(s * w), s * alpha)

@@ -1,0 +1,82 @@
+"""The perceptron (Rosenblatt 1958).
+
+    w <- w + c_i z_i  if  w.z_i <= 0
+
+It finds a separating w if there is one, after at most (R/gamma)^2 updates for margin gamma and rows no
+longer than R, and goes round for ever if there is none. It does not minimise the SVM's objective: the
+certificate is taken at the best scale of w, min_s P(s w), with the dual point s' c_i I_i (I_i updates
+by row i) in the hands of the problem's repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bridle import _core
+from bridle.scale import best_scale
+from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
+from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+
+if TYPE_CHECKING:
+    from bridle.problem import LinearProblem
+
+
+@dataclass(frozen=True)
+class Perceptron(Solver):
+    """Updates on errors only. bucket: rows that stay together in a shuffled epoch."""
+
+    bucket: int = 32
+
+    name: ClassVar[str] = "perceptron"
+    converges: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_positive(bucket=self.bucket)
+
+    def threshold(self) -> float:
+        """The margin at which a row is left alone."""
+        return 0.0
+
+    def iterates(
+        self,
+        problem: LinearProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch, or sooner; ends after an epoch without an update."""
+        m = problem.n_rows
+        w, _ = start_weights(problem, start)
+        weight = problem.cost / problem.C
+        counts = np.zeros(m)
+        np.divide(problem.start_alpha(start), weight, out=counts, where=weight > 0)
+        kernel = _core.margin_perceptron(
+            problem.rows, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
+            offset=self.threshold(), slope=0.0, presented=0, repeat=1, repeats="exact",
+            sampling="epochs", bucket=bucket_size(m, self.bucket),
+        )  # fmt: skip
+        step = quiet = 0
+        while quiet < m:
+            n = steps_until_yield(pace, step, m - step % m)
+            kernel.run(n, rng)
+            step += n
+            quiet = 0 if kernel.updates else quiet + n
+            kernel.output(w, counts)
+            yield self._scaled(problem, Iterate(step, step / m, *problem.split(w), weight * counts))
+
+    def _scaled(self, problem: LinearProblem, iterate: Iterate) -> Iterate:
+        """The same direction at its best scale, and the dual ray at its own."""
+        margins = problem.y * problem.scores(iterate.w, iterate.b)
+        joined = problem.join(iterate.w, iterate.b)
+        squared_norm = float(joined @ joined)
+        s = best_scale(margins, squared_norm, problem.cost)
+        assert iterate.alpha is not None
+        up = float(iterate.alpha.sum()) / squared_norm if squared_norm > 0 else 0.0
+        return Iterate(
+            iterate.step, iterate.epoch, s * iterate.w, s * iterate.b, up * iterate.alpha
+        )

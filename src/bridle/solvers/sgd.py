@@ -1,0 +1,93 @@
+"""Stochastic gradient descent, single rows or minibatches, at any of the usual rates.
+
+    w <- w - eta_t g_t,   g_t = lam w - 1/k sum_{i in A_t} c_i slope(p_i) z_i,   lam = 1/(m C)
+
+(Robbins & Monro 1951). eta_t: constant, eta_0/t, 1/(lam sqrt t), 1/(lam t), or
+eta_0/(1 + eta_0 lam t). A constant rate does not converge: w hovers about the optimum at a distance
+that grows with eta_0. Where eta_0 is not given it is calibrated on a subsample.
+
+A free bias takes the gradient's step without the shrinking, at a hundredth of the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bridle import _core
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.stochastic import (
+    Output,
+    RateName,
+    Sampling,
+    check_choice,
+    check_positive,
+    needs_eta0,
+    rate_of,
+    sgd_iterates,
+)
+
+if TYPE_CHECKING:
+    from bridle.problem import LinearProblem
+
+
+@dataclass(frozen=True)
+class StochasticGradientDescent(Solver):
+    """Steps on one row or on a minibatch.
+
+    rate: the formula of eta_t. eta0: its parameter, or None to calibrate it on `sample` rows.
+    recalibrate_every: calibrate anew after every so many steps, from where w is then. batch: rows
+    in a step. sampling: "epochs" walks shuffled epochs, "iid" draws with replacement,
+    "without-replacement" draws distinct rows for each batch. output: the "last" iterate, the "average"
+    of all, the "tail-average" (since the last power of two of epochs) or a "random" one. bucket:
+    neighbouring rows that stay together in a shuffled epoch.
+    """
+
+    rate: RateName = "1/(lam t)"
+    eta0: float | None = None
+    sample: int = 1000
+    recalibrate_every: int | None = None
+    batch: int = 1
+    sampling: Sampling = "epochs"
+    output: Output = "last"
+    bucket: int = 32
+
+    name: ClassVar[str] = "sgd"
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "perceptron")
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+
+    def __post_init__(self) -> None:
+        check_positive(eta0=self.eta0, sample=self.sample, batch=self.batch, bucket=self.bucket,
+                       recalibrate_every=self.recalibrate_every)  # fmt: skip
+        check_choice("rate", self.rate, RateName)
+        check_choice("sampling", self.sampling, Sampling)
+        check_choice("output", self.output, Output)
+
+    def iterates(
+        self,
+        problem: LinearProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
+        from bridle.practice import calibrate_rate
+
+        def calibrated(w: Array | None, b: float) -> _core.Rate:
+            eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next(), w=w, b=b)
+            return rate_of(self.rate, problem.lam, eta0)
+
+        if not needs_eta0(self.rate):
+            rate = rate_of(self.rate, problem.lam)
+        elif self.eta0 is not None:
+            rate = rate_of(self.rate, problem.lam, self.eta0)
+        else:
+            rate = calibrated(None, 0.0)
+        yield from sgd_iterates(
+            problem, start=start, rng=rng, pace=pace, rate=rate, batch=self.batch,
+            sampling=self.sampling, output=self.output, bucket=self.bucket,
+            recalibrate=calibrated if needs_eta0(self.rate) else None,
+            recalibrate_every=self.recalibrate_every,
+        )  # fmt: skip

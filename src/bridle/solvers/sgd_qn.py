@@ -1,0 +1,75 @@
+"""sgd-qn: stochastic gradient descent with a diagonal that learns the curvature.
+
+    w <- w + c_i slope(p_i) B z_i;   every `skip` steps  w <- w - skip lam B w,  and after the next row
+    B_j <- B_j / (1 + skip B_j r_j),   r_j = clip(lam + (change of gradient)_j/(change of w)_j, lam, 100 lam)
+
+(Bordes, Bottou & Gallinari, "SGD-QN: careful quasi-Newton stochastic gradient descent", JMLR 2009, in
+the form corrected in 2010). All B_j start at eta_0. Features of rare and of frequent words get rates
+of their own. w is not a combination of rows, so the problem's repair finds the dual point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bridle import _core
+from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
+from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+
+if TYPE_CHECKING:
+    from bridle.problem import LinearProblem
+
+
+@dataclass(frozen=True)
+class SgdQn(Solver):
+    """SGD with diagonal scaling.
+
+    eta0: None calibrates it on `sample` rows. skip: steps between two updates that touch every
+    feature; None makes those a sixteenth of the work.
+    """
+
+    eta0: float | None = None
+    skip: int | None = None
+    sample: int = 1000
+    bucket: int = 32
+
+    name: ClassVar[str] = "sgd-qn"
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+
+    def __post_init__(self) -> None:
+        check_positive(eta0=self.eta0, skip=self.skip, sample=self.sample, bucket=self.bucket)
+
+    def iterates(
+        self,
+        problem: LinearProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch, or sooner if the pace asks for it."""
+        from bridle.practice import search_eta0
+
+        m = problem.n_rows
+        eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=rng.next())
+        if start is not None:
+            eta0 /= 1 + problem.lam * eta0 * m  # as if an epoch had passed
+        nnz = max(1.0, problem.rows.nnz / m)
+        skip = self.skip or max(1, round(16 * problem.n_features / nnz))
+        kernel = _core.sgd_qn(
+            problem.rows, problem.loss.name, problem.signed_cost / problem.C,
+            start_weights(problem, start)[0], problem.lam, eta0, skip, "epochs",
+            bucket_size(m, self.bucket),
+        )  # fmt: skip
+        w = np.zeros(problem.n_features + 1)
+        step = 0
+        while True:
+            n = steps_until_yield(pace, step, m - step % m)
+            kernel.run(n, rng)
+            step += n
+            kernel.weights(w)
+            yield Iterate(step, step / m, *problem.split(w))

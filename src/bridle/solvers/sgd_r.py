@@ -1,0 +1,23 @@
+"""sgd-r: sgd-s with the rows drawn at random, one by one, with replacement.
+
+    a <- a + c_i z_i  if  a.z_i <= lam t,   then  t <- t + 1;   w = a/(lam t),   alpha_i = m C_i I_i/t.
+
+A row that was drawn more often than its share can leave the box, so the dual point needs the problem's
+repair. See sgd_s.py for the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bridle.solvers.sgd_s import SgdS
+from bridle.solvers.stochastic import Sampling
+
+
+@dataclass(frozen=True)
+class SgdR(SgdS):
+    """Stochastic gradient descent in margin-perceptron form, on rows drawn at random."""
+
+    name: ClassVar[str] = "sgd-r"
+    sampling: ClassVar[Sampling] = "iid"

@@ -1,0 +1,57 @@
+"""svmsgd: Bottou's stochastic gradient descent for the SVM.
+
+    eta_t = eta_0 / (1 + lam eta_0 t) = 1 / (lam (t_0 + t)),   t_0 = 1/(lam eta_0),
+
+with eta_0 found by doublings and halvings on a subsample: one epoch each, the lowest cost wins
+(Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010). Like
+Pegasos's rate in the long run, without its enormous first steps.
+
+After whole shuffled epochs from w = 0, lam alpha_i = n_i c_i / (t_0 + t), n_i the number of updates by
+row i, lies inside the box and has w(alpha) = w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bridle import _core
+from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.stochastic import check_positive, rate_of, sgd_iterates
+
+if TYPE_CHECKING:
+    from bridle.problem import LinearProblem
+
+
+@dataclass(frozen=True)
+class SvmSgd(Solver):
+    """Bottou's SGD. eta0: None calibrates it on `sample` rows."""
+
+    eta0: float | None = None
+    sample: int = 1000
+    bucket: int = 32
+
+    name: ClassVar[str] = "svmsgd"
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+
+    def __post_init__(self) -> None:
+        check_positive(eta0=self.eta0, sample=self.sample, bucket=self.bucket)
+
+    def iterates(
+        self,
+        problem: LinearProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch, or sooner if the pace asks for it."""
+        from bridle.practice import search_eta0
+
+        eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=rng.next())
+        yield from sgd_iterates(
+            problem, start=start, rng=rng, pace=pace, bucket=self.bucket,
+            rate=rate_of("eta0/(1 + eta0 lam t)", problem.lam, eta0),
+        )  # fmt: skip
