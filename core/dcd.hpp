@@ -192,7 +192,8 @@ private:
     double sum = 0, squared = 0;
     for (const Record &row : records_)
       if (row.signed_cost != 0)
-        sum += Loss::target * row.alpha - 0.5 * Loss::curvature(std::abs(row.signed_cost)) * row.alpha * row.alpha;
+        sum += Loss::target * row.alpha -
+               0.5 * Loss::curvature(std::abs(row.signed_cost)) * row.alpha * row.alpha;
     for (const W wk : w_)
       squared += static_cast<double>(wk) * wk;
     return sum - 0.5 * squared;

@@ -1,6 +1,6 @@
-// The losses that the dual kernels know, as functions of the margin p = y (w.x + b) and of the row's
-// cost C. In the dual, minimise 1/2 |w(alpha)|^2 - target sum alpha + 1/2 sum curvature(C) alpha^2
-// over 0 <= alpha <= upper(C), where target is the margin from which on the loss is 0.
+// The losses that the dual kernels know, as functions of the margin p = y (w.x + b) and of the
+// row's cost C. In the dual, minimise 1/2 |w(alpha)|^2 - target sum alpha + 1/2 sum curvature(C)
+// alpha^2 over 0 <= alpha <= upper(C), where target is the margin from which on the loss is 0.
 #pragma once
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 //
 //   a += c_i z_i  when  a.z_i <= offset + slope t,   then t += 1.
 //
-// slope 0 is the perceptron (offset 0) and the margin perceptron. offset 0 and slope lam is stochastic
-// gradient descent with rate 1/(lam t) on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - w.z_i), where
-// w = a/(lam t): nothing ever shrinks (Panagiotakopoulos & Tsampouka, ECML PKDD 2013). A row may be
-// presented L times at one visit, for one inner product.
+// slope 0 is the perceptron (offset 0) and the margin perceptron. offset 0 and slope lam is
+// stochastic gradient descent with rate 1/(lam t) on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - w.z_i),
+// where w = a/(lam t): nothing ever shrinks (Panagiotakopoulos & Tsampouka, ECML PKDD 2013). A row
+// may be presented L times at one visit, for one inner product.
 #pragma once
 
 #include "rng.hpp"
@@ -110,8 +110,8 @@ private:
     presented += settings_.repeat;
   }
 
-  // How many of the L presentations end in an update; `short_by` is threshold - a.z before the first,
-  // and each update raises a.z by q = c_i |z_i|^2.
+  // How many of the L presentations end in an update; `short_by` is threshold - a.z before the
+  // first, and each update raises a.z by q = c_i |z_i|^2.
   double count(double short_by, double q) const {
     const auto most = static_cast<double>(settings_.repeat);
     if (settings_.repeat == 1)

@@ -3,8 +3,8 @@
 //   w = sum_i h_i I_i z_i,   h_i = C_i/B,   I_i in 0..B.
 //
 // A visit learns a quantum when 1 - p_i >= h_i q_i and unlearns one when p_i - 1 >= h_i q_i,
-// q_i = |z_i|^2: either way D rises by at least h_i^2 q_i/2, so there are finitely many updates, and a
-// pass without one proves P - D <= (1/B) sum_i C_i^2 q_i.
+// q_i = |z_i|^2: either way D rises by at least h_i^2 q_i/2, so there are finitely many updates,
+// and a pass without one proves P - D <= (1/B) sum_i C_i^2 q_i.
 #pragma once
 
 #include "rng.hpp"

@@ -1,6 +1,6 @@
-// NORMA (Kivinen, Smola & Williamson 2004) with the linear kernel: online gradient steps at a constant
-// rate, w <- (1 - rho) w + rho m C_i z_i on a margin error, in which every term decays by 1 - rho a
-// step and is dropped when it is tau steps old. At any time w has at most tau terms, and
+// NORMA (Kivinen, Smola & Williamson 2004) with the linear kernel: online gradient steps at a
+// constant rate, w <- (1 - rho) w + rho m C_i z_i on a margin error, in which every term decays by
+// 1 - rho a step and is dropped when it is tau steps old. At any time w has at most tau terms, and
 //
 //   |w - w without dropping| <= m max_i C_i |z_i| (1 - rho)^tau.
 #pragma once

@@ -28,9 +28,9 @@ inline Sampling sampling_from_name(std::string_view name) {
 
 class RowOrder {
 public:
-  // epochs: the order of buckets of `bucket` neighbouring rows is drawn anew for each epoch, so that
-  // memory streams; a bucket of 1 is a full shuffle. without_replacement: the rows of each batch are
-  // distinct, batches are independent.
+  // epochs: the order of buckets of `bucket` neighbouring rows is drawn anew for each epoch, so
+  // that memory streams; a bucket of 1 is a full shuffle. without_replacement: the rows of each
+  // batch are distinct, batches are independent.
   RowOrder(Sampling sampling, int64_t n_rows, int64_t batch, int64_t bucket)
       : sampling_(sampling), n_rows_(n_rows), batch_(batch), bucket_(bucket) {
     if (sampling == Sampling::iid)

@@ -41,6 +41,7 @@ public:
   virtual ~StochasticGradient() = default;
   virtual void run(int64_t n_steps, Rng &rng) = 0;
   virtual void set_rate(Rate rate, int64_t t) = 0; // the next step is number t + 1
+  virtual void set_bias(double bias) = 0;
   virtual void restart_average() = 0;
   // Fills in w and alpha with w = w(alpha), as far as the start was such; returns the free bias.
   virtual double output(Output which, double *w, double *alpha) const = 0;
@@ -84,6 +85,8 @@ public:
     rate_ = rate;
     t_ = t;
   }
+
+  void set_bias(double bias) override { bias_ = bias; }
 
   void restart_average() override {
     weights_.restart_average();

@@ -1,8 +1,8 @@
 // SGD-QN (Bordes, Bottou & Gallinari 2009, with the correction of 2010): stochastic gradient steps
 // scaled by a diagonal B that learns the curvature, on lam/2 |w|^2 + 1/m sum c_i loss(p_i):
 //
-//   w += c_i slope(p_i) B z_i  at each row;  every `skip` steps  w -= skip lam B w,  and after the next
-//   row  B_j <- B_j / (1 + skip B_j r_j),  r_j = clip(lam + dg_j/dw_j, lam, 100 lam),
+//   w += c_i slope(p_i) B z_i  at each row;  every `skip` steps  w -= skip lam B w,  and after the
+//   next row  B_j <- B_j / (1 + skip B_j r_j),  r_j = clip(lam + dg_j/dw_j, lam, 100 lam),
 //
 // where dw is what that row changed in w and dg what this changed in the gradient of its own loss;
 // r_j = lam where w_j did not move. All B_j start at eta_0; there is no other rate.

@@ -32,10 +32,11 @@ make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
       rows.view);
 }
 
-std::unique_ptr<MarginPerceptronUnlearning>
-make_mpu(const PyRows &rows, Vector<double> signed_cost, Vector<double> squared_norms,
-         Vector<double> start_w, Vector<double> start_quanta, double quanta, bool many,
-         int64_t bucket) {
+std::unique_ptr<MarginPerceptronUnlearning> make_mpu(const PyRows &rows, Vector<double> signed_cost,
+                                                     Vector<double> squared_norms,
+                                                     Vector<double> start_w,
+                                                     Vector<double> start_quanta, double quanta,
+                                                     bool many, int64_t bucket) {
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
@@ -57,13 +58,14 @@ void bind_perceptrons(nb::module_ &m) {
   nb::class_<MarginPerceptron>(m, "MarginPerceptron")
       .def("run", &MarginPerceptron::run, nb::arg("n_visits"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("output",
-           [](const MarginPerceptron &self, MutableVector<double> a, MutableVector<double> counts) {
-             expect_size(a, self.n_weights, "a");
-             expect_size(counts, self.n_rows, "counts");
-             self.output(a.data(), counts.data());
-           },
-           nb::arg("a"), nb::arg("counts"))
+      .def(
+          "output",
+          [](const MarginPerceptron &self, MutableVector<double> a, MutableVector<double> counts) {
+            expect_size(a, self.n_weights, "a");
+            expect_size(counts, self.n_rows, "counts");
+            self.output(a.data(), counts.data());
+          },
+          nb::arg("a"), nb::arg("counts"))
       .def_ro("presented", &MarginPerceptron::presented)
       .def_ro("updates", &MarginPerceptron::updates)
       .def_ro("weighted_sum", &MarginPerceptron::weighted_sum)
@@ -73,14 +75,15 @@ void bind_perceptrons(nb::module_ &m) {
       .def("run", &MarginPerceptronUnlearning::run, nb::arg("n_visits"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("halve_quanta", &MarginPerceptronUnlearning::halve_quanta)
-      .def("output",
-           [](const MarginPerceptronUnlearning &self, MutableVector<double> w,
-              MutableVector<double> alpha) {
-             expect_size(w, self.n_weights, "w");
-             expect_size(alpha, self.n_rows, "alpha");
-             self.output(w.data(), alpha.data());
-           },
-           nb::arg("w"), nb::arg("alpha"))
+      .def(
+          "output",
+          [](const MarginPerceptronUnlearning &self, MutableVector<double> w,
+             MutableVector<double> alpha) {
+            expect_size(w, self.n_weights, "w");
+            expect_size(alpha, self.n_rows, "alpha");
+            self.output(w.data(), alpha.data());
+          },
+          nb::arg("w"), nb::arg("alpha"))
       .def_prop_ro("dual", &MarginPerceptronUnlearning::dual)
       .def_ro("updates", &MarginPerceptronUnlearning::updates)
       .def_ro("gap", &MarginPerceptronUnlearning::gap);

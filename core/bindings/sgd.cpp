@@ -18,10 +18,11 @@ Output output_from_name(const std::string &name) {
   throw std::invalid_argument("unknown output: " + name);
 }
 
-std::unique_ptr<StochasticGradient>
-make_sgd(const PyRows &rows, const std::string &loss, Vector<double> signed_cost,
-         Vector<double> squared_norms, Vector<double> start_w, double start_bias,
-         Vector<double> start_alpha, const SgdSettings &settings) {
+std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::string &loss,
+                                             Vector<double> signed_cost,
+                                             Vector<double> squared_norms, Vector<double> start_w,
+                                             double start_bias, Vector<double> start_alpha,
+                                             const SgdSettings &settings) {
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
@@ -43,28 +44,31 @@ make_sgd(const PyRows &rows, const std::string &loss, Vector<double> signed_cost
 
 void bind_sgd(nb::module_ &m) {
   nb::class_<Rate>(m, "Rate", "scale (offset + t)^-power, at most 1")
-      .def("__init__",
-           [](Rate *self, double scale, double offset, double power) {
-             new (self) Rate{scale, offset, power};
-           },
-           nb::arg("scale"), nb::arg("offset"), nb::arg("power"))
+      .def(
+          "__init__",
+          [](Rate *self, double scale, double offset, double power) {
+            new (self) Rate{scale, offset, power};
+          },
+          nb::arg("scale"), nb::arg("offset"), nb::arg("power"))
       .def("at", &Rate::at, nb::arg("t"));
   nb::class_<SgdSettings>(m, "SgdSettings")
-      .def("__init__",
-           [](SgdSettings *self, const Rate &rate, int64_t steps_before, int64_t batch,
-              double radius, double bias_rate, const std::string &sampling, int64_t bucket,
-              bool keep_random) {
-             new (self) SgdSettings{rate,      steps_before, batch,
-                                    radius,    bias_rate,    sampling_from_name(sampling),
-                                    bucket,    keep_random};
-           },
-           nb::kw_only(), nb::arg("rate"), nb::arg("steps_before"), nb::arg("batch"),
-           nb::arg("radius"), nb::arg("bias_rate"), nb::arg("sampling"), nb::arg("bucket"),
-           nb::arg("keep_random"));
+      .def(
+          "__init__",
+          [](SgdSettings *self, const Rate &rate, int64_t steps_before, int64_t batch,
+             double radius, double bias_rate, const std::string &sampling, int64_t bucket,
+             bool keep_random) {
+            new (self) SgdSettings{rate,   steps_before, batch,
+                                   radius, bias_rate,    sampling_from_name(sampling),
+                                   bucket, keep_random};
+          },
+          nb::kw_only(), nb::arg("rate"), nb::arg("steps_before"), nb::arg("batch"),
+          nb::arg("radius"), nb::arg("bias_rate"), nb::arg("sampling"), nb::arg("bucket"),
+          nb::arg("keep_random"));
   nb::class_<StochasticGradient>(m, "StochasticGradient")
       .def("run", &StochasticGradient::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("set_rate", &StochasticGradient::set_rate, nb::arg("rate"), nb::arg("t"))
+      .def("set_bias", &StochasticGradient::set_bias, nb::arg("bias"))
       .def("restart_average", &StochasticGradient::restart_average)
       .def(
           "output",
@@ -77,9 +81,9 @@ void bind_sgd(nb::module_ &m) {
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
   // The kernel reads rows, costs and squared norms in place: they must outlive it.
   m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
-        nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_bias"),
-        nb::arg("start_alpha"), nb::arg("settings"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+        nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_bias"), nb::arg("start_alpha"),
+        nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
+        nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

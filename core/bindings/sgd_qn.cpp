@@ -54,29 +54,32 @@ void bind_sgd_qn(nb::module_ &m) {
   nb::class_<SgdQn>(m, "SgdQn")
       .def("run", &SgdQn::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("weights",
-           [](const SgdQn &self, MutableVector<double> w) {
-             expect_size(w, self.n_weights, "w");
-             self.weights(w.data());
-           },
-           nb::arg("w"))
-      .def("scales",
-           [](const SgdQn &self, MutableVector<double> b) {
-             expect_size(b, self.n_weights, "b");
-             self.scales(b.data());
-           },
-           nb::arg("b"));
+      .def(
+          "weights",
+          [](const SgdQn &self, MutableVector<double> w) {
+            expect_size(w, self.n_weights, "w");
+            self.weights(w.data());
+          },
+          nb::arg("w"))
+      .def(
+          "scales",
+          [](const SgdQn &self, MutableVector<double> b) {
+            expect_size(b, self.n_weights, "b");
+            self.scales(b.data());
+          },
+          nb::arg("b"));
   nb::class_<Norma>(m, "Norma")
       .def_ro("n_terms", &Norma::n_terms)
       .def("run", &Norma::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("output",
-           [](const Norma &self, MutableVector<double> w, MutableVector<double> alpha) {
-             expect_size(w, self.n_weights, "w");
-             expect_size(alpha, self.n_rows, "alpha");
-             self.output(w.data(), alpha.data());
-           },
-           nb::arg("w"), nb::arg("alpha"));
+      .def(
+          "output",
+          [](const Norma &self, MutableVector<double> w, MutableVector<double> alpha) {
+            expect_size(w, self.n_weights, "w");
+            expect_size(alpha, self.n_rows, "alpha");
+            self.output(w.data(), alpha.data());
+          },
+          nb::arg("w"), nb::arg("alpha"));
   // The kernels read rows, costs and squared norms in place: they must outlive them.
   m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_weight"),
         nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"), nb::arg("skip"), nb::arg("sampling"),

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle import _core
 from bridle.problem import LinearProblem
 from bridle.solve import Solution, solve
 from bridle.solvers import Solver
 from bridle.solvers.stochastic import BIAS_RATE, rate_of
 from bridle.stopping import Epochs, ValidationLoss
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
@@ -38,25 +36,22 @@ def take(problem: LinearProblem, rows: NDArray[np.int64]) -> LinearProblem:
 
 
 def subsample(problem: LinearProblem, n: int, seed: int = 0) -> LinearProblem:
-    """The problem on n of its rows, drawn at random among those that count, both classes present."""
+    """The problem on n rows drawn at random among those that count, both classes present."""
     rng = np.random.default_rng(seed)
     useful = np.flatnonzero(problem.cost > 0)
-    if len(useful) <= n:
-        return take(problem, useful) if len(useful) < problem.n_rows else problem
-    drawn = rng.choice(useful, size=n, replace=False)
+    if problem.n_rows <= n:
+        return problem
+    drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
     for label in (-1, 1):
-        of_class = useful[problem.y[useful] == label]
-        if len(of_class) and not (problem.y[drawn] == label).any():
-            drawn = np.append(drawn, rng.choice(of_class))
+        if not (problem.y[drawn] == label).any():
+            drawn = np.append(drawn, rng.choice(np.flatnonzero(problem.y == label)))
     return take(problem, drawn)
 
 
-def _has_both(problem: LinearProblem) -> bool:
-    return set(np.unique(problem.y[problem.cost > 0])) == {-1.0, 1.0}
-
-
-def _trial(problem: LinearProblem, start: tuple[Array, float], seed: int) -> Callable[[float], float]:
-    """What the objective is after one epoch at rate eta_0/(1 + eta_0 lam t), as a function of eta_0."""
+def _trial(
+    problem: LinearProblem, start: tuple[Array, float], seed: int
+) -> Callable[[float], float]:
+    """The objective after one epoch at rate eta_0/(1 + eta_0 lam t), as a function of eta_0."""
 
     def cost(eta0: float) -> float:
         settings = _core.SgdSettings(
@@ -140,8 +135,9 @@ def epochs_a_priori(
 ) -> Solution:
     """Train on all rows for as many epochs as was best on a subsample.
 
-    Subsamples A and B are disjoint, `sample` rows each (a quarter of the rows, up to 10,000). Trains
-    on A, watching the loss on B; the number of epochs at which that was lowest is then run on all.
+    Subsamples A and B are disjoint, `sample` rows each (a quarter of the rows, up to 10,000).
+    Trains on A, watching the loss on B; the number of epochs at which that was lowest is then run
+    on all.
     """
     m = problem.n_rows
     n = min(m // 4, 10_000) if sample is None else sample

@@ -30,6 +30,10 @@ BIASES = ("none", "regularised", "free")
 # Rounding may push a point this far out of its box, relative to the box, and still count as in it.
 ROUNDING = 1e-9
 
+# A dual point that has to move by more than this part of itself to become feasible is worth a pass
+# of coordinate ascent; by less, that is less than the gap of a useful solution.
+FAR = 1e-3
+
 
 def lam_to_C(lam: float, n_rows: int) -> float:  # noqa: N802
     """The C of 1/2 |w|^2 + C sum loss that equals lam/2 |w|^2 + 1/m sum loss: 1 / (m lam)."""
@@ -204,12 +208,16 @@ class LinearProblem:
         return inside and abs(inner(alpha, self.y)) <= ROUNDING * float(alpha.sum())
 
     def _feasible(self, iterate: Iterate) -> tuple[Array, Source]:
+        """The iterate's own dual point where it is one, nearly; else a repaired one."""
         if iterate.alpha is None:
-            return self._balance(self._ascend(iterate)), "repair"
-        alpha = np.clip(iterate.alpha, 0.0, self.upper)
-        moved = float(np.abs(alpha - iterate.alpha).sum())
-        source: Source = "solver" if moved <= 1e-6 * float(alpha.sum()) else "repair"
-        return self._balance(alpha), source
+            return self._repair(iterate, None), "repair"
+        clipped = np.clip(iterate.alpha, 0.0, self.upper)
+        alpha = self._balance(clipped)
+        size = float(alpha.sum())
+        if float(np.abs(alpha - iterate.alpha).sum()) > FAR * size:
+            return self._repair(iterate, clipped), "repair"
+        moved = float(np.abs(clipped - iterate.alpha).sum())
+        return alpha, "solver" if moved <= 1e-6 * size else "repair"
 
     def _balance(self, alpha: Array) -> Array:
         """With a free bias, scale the heavier class down until sum alpha_i y_i = 0."""
@@ -217,18 +225,27 @@ class LinearProblem:
             return alpha
         return balanced(alpha, self.y)
 
-    def _ascend(self, iterate: Iterate) -> Array:
-        """A dual point from w alone: the subgradient's, then one pass of coordinate ascent."""
-        margins = self.y * self.scores(iterate.w, iterate.b)
-        alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
+    def _repair(self, iterate: Iterate, alpha: Array | None) -> Array:
+        """The best that one pass of coordinate ascent makes of a point inside the box.
+
+        Without one, from the point that w's subgradient suggests: alpha_i = C_i slope(p_i).
+        """
+        b = iterate.b
+        if alpha is None or self.bias == "free":
+            scores = self.scores(iterate.w)
+            if self.bias == "free":
+                b = best_bias(scores, self.y, self.cost, self.loss)
+            if alpha is None:
+                margins = self.y * (scores + b)
+                alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
         rho = float(self.squared_norms.mean()) or 1.0 if self.bias == "free" else 0.0
         kernel = _core.dual_coordinate_descent(
             self.rows, self.loss.name, self.signed_cost, self.squared_norms,
-            alpha, iterate.b, rho, self.n_threads,
+            alpha, b, rho, self.n_threads,
         )  # fmt: skip
         kernel.epoch(_core.Rng(iterate.step), 16)
         kernel.alpha(alpha)
-        return np.clip(alpha, 0.0, self.upper)
+        return self._balance(np.clip(alpha, 0.0, self.upper))
 
 
 def balanced(alpha: Array, y: Array) -> Array:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bridle.losses import Hinge, Loss
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.certificate import Certificate, Record
@@ -180,7 +179,7 @@ class ValidationLoss(Stop):
     X: Any = field(repr=False)
     y: NDArray[np.float64] = field(repr=False)
     patience: int = 5
-    loss: Loss = Hinge()
+    loss: Loss = Hinge()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y", np.asarray(self.y, np.float64))

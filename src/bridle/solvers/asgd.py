@@ -1,10 +1,10 @@
 """asgd: averaged stochastic gradient descent.
 
-    eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   wbar_t = average of w since the end of the first epoch
+    eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   wbar_t = average of w_s, s from the end of the first epoch
 
-(Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and the
-average removes its noise. The average costs O(non-zeros) a step too: core/scaled.hpp. alpha is averaged
-alike and leaves the box by a little, where the problem clips it.
+(Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and
+the average removes its noise. The average costs O(non-zeros) a step too: core/scaled.hpp. alpha is
+averaged alike and leaves the box by a little, where the problem clips it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.stochastic import check_positive, sgd_iterates
+from bridle.solvers.stochastic import check_counts, check_positive, sgd_iterates
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -35,7 +35,8 @@ class AveragedSgd(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0, sample=self.sample, bucket=self.bucket)
+        check_positive(eta0=self.eta0)
+        check_counts(sample=self.sample, bucket=self.bucket)
         if self.average_from < 0:
             raise ValueError(f"average_from must be at least 0, got {self.average_from}")
 

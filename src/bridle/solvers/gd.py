@@ -6,9 +6,10 @@ over all rows at each step. With the hinge, the step is a convex combination, so
 
     alpha_i <- (1 - rho_t) alpha_i + rho_t C_i slope(p_i)
 
-stays inside the box and has w = w(alpha): at rho_t = 1/t the method is Frank-Wolfe on the dual. The
-squared hinge is smooth: there the rate is at most 1/L, L = 1 + 2 lambda_max(sum_i C_i z_i z_i'), found
-by power iteration.
+stays inside the box and has w = w(alpha): at rho_t = 1/t the method is Frank-Wolfe on the dual.
+The squared hinge is smooth: there the rate is at most 1/L, with L = 1 + 2 lambda_max of
+sum_i C_i z_i z_i', found by power iteration. A free bias is set to its exact best value before
+each step.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
+from bridle.bias import best_bias
 from bridle.solvers.base import Iterate, Iterates, Solver
 from bridle.solvers.stochastic import (
-    BIAS_RATE,
     RateName,
     check_choice,
+    check_counts,
     check_positive,
     needs_eta0,
     rate_of,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 class GradientDescent(Solver):
     """Steps on all rows at once.
 
-    rate: the formula of eta_t; None is 1/(lam t) for the hinge and as long as is safe, 1/(lam L), for the
-    squared hinge. eta0: its parameter; None calibrates it on `sample` rows.
+    rate: the formula of eta_t; None is 1/(lam t) for the hinge and as long as is safe, 1/(lam L),
+    for the squared hinge. eta0: its parameter; None calibrates it on `sample` rows.
     """
 
     rate: RateName | None = None
@@ -52,7 +53,8 @@ class GradientDescent(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0, sample=self.sample)
+        check_positive(eta0=self.eta0)
+        check_counts(sample=self.sample)
         if self.rate is not None:
             check_choice("rate", self.rate, RateName)
 
@@ -65,9 +67,8 @@ class GradientDescent(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each step."""
-        bias_rate = BIAS_RATE if problem.bias == "free" else 0.0
         smooth = problem.loss.name == "squared_hinge"
-        longest = 1.0 / _smoothness(problem, bias_rate) if smooth else 1.0
+        longest = 1.0 / _smoothness(problem) if smooth else 1.0
         rate = self._rate(problem, rng)
         w, b = start_weights(problem, start)
         alpha = problem.start_alpha(start)
@@ -78,13 +79,14 @@ class GradientDescent(Solver):
         while True:
             step += 1
             _core.scores(problem.rows, w, scores, problem.n_threads)
+            if problem.bias == "free":
+                b = best_bias(scores, problem.y, problem.cost, problem.loss)
             slope = problem.loss.slope(problem.y * (scores + b))
             target = problem.cost * slope
             _core.combine(problem.rows, target * problem.y, toward, problem.n_threads)
             rho = longest if rate is None else min(longest, rate.at(step + before))
             w += rho * (toward - w)
             alpha += rho * (target - alpha)
-            b += rho * bias_rate * float(target @ problem.y)
             yield Iterate(step, float(step), *problem.split(w, b), alpha)
 
     def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.Rate | None:
@@ -100,20 +102,17 @@ class GradientDescent(Solver):
         return rate_of(self.rate, problem.lam, eta0)
 
 
-def _smoothness(problem: LinearProblem, bias_rate: float) -> float:
+def _smoothness(problem: LinearProblem) -> float:
     """1 + 2 lambda_max of sum_i C_i z_i z_i', a little over, by power iteration."""
-    rng = np.random.default_rng(0)
-    v, vb = rng.standard_normal(problem.n_features + 1), float(bias_rate > 0)
+    v = np.random.default_rng(0).standard_normal(problem.n_features + 1)
     out, scores = np.empty_like(v), np.empty(problem.n_rows)
     largest = 0.0
     for _ in range(20):
-        norm = float(np.sqrt(v @ v + vb * vb))
+        norm = float(np.linalg.norm(v))
         if norm == 0:
             break
-        v, vb = v / norm, vb / norm
-        _core.scores(problem.rows, v, scores, problem.n_threads)
-        weighted = problem.cost * (scores + np.sqrt(bias_rate) * vb)
-        _core.combine(problem.rows, weighted, out, problem.n_threads)
-        v, vb = out.copy(), float(np.sqrt(bias_rate) * weighted.sum())
-        largest = float(np.sqrt(v @ v + vb * vb))
+        _core.scores(problem.rows, v / norm, scores, problem.n_threads)
+        _core.combine(problem.rows, problem.cost * scores, out, problem.n_threads)
+        v = out.copy()
+        largest = float(np.linalg.norm(v))
     return 1.0 + 2.4 * largest

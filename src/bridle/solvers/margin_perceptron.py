@@ -2,9 +2,9 @@
 
     w <- w + c_i z_i  if  w.z_i <= b,   b = margin R^2,   R = max |z_i|
 
-(Krauth & Mezard 1987; Li et al. 2002). On separable data the larger b, the closer w's direction comes
-to the maximum margin's: at least gamma b/(2b + R^2) of the largest margin gamma. It does not minimise
-the SVM's objective: certified at the best scale of w, as the perceptron is.
+(Krauth & Mezard 1987; Li et al. 2002). On separable data the larger b, the closer w's direction
+comes to the maximum margin's: at least gamma b/(2b + R^2) of the largest margin gamma. It does not
+minimise the SVM's objective: certified at the best scale of w, as the perceptron is.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """mpu: the margin perceptron with unlearning.
 
-Dual variables in B quanta a row, alpha_i = h_i I_i, h_i = C_i/B, I_i in 0..B, w = sum_i alpha_i z_i:
+Dual variables come in B quanta a row: alpha_i = h_i I_i, h_i = C_i/B, I_i in 0..B.
 
     learn:    I_i += 1, w += h_i z_i   if  I_i < B  and  1 - p_i >= h_i q_i,   q_i = |z_i|^2
     unlearn:  I_i -= 1, w -= h_i z_i   if  I_i > 0  and  p_i - 1 >= h_i q_i
 
-Each update raises D by at least h_i^2 q_i/2, so they are finitely many, and a pass without one proves
-P - D <= (1/B) sum_i C_i^2 q_i. Then B is doubled and I with it, which changes nothing but the size of
-the quanta. Here B is doubled as soon as the gap is within that bound.
+Each update raises D by at least h_i^2 q_i/2, so they are finitely many, and a pass without one
+proves P - D <= (1/B) sum_i C_i^2 q_i. Then B is doubled and I with it, which changes nothing but
+the size of the quanta. Here B is doubled as soon as the gap is within that bound.
 
-This is a reconstruction after Panagiotakopoulos & Tsampouka, "The margin perceptron with unlearning",
-ICML 2010: its published description, not its code, was followed.
+This is a reconstruction after Panagiotakopoulos & Tsampouka, "The margin perceptron with
+unlearning", ICML 2010: its published description, not its code, was followed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_positive
+from bridle.solvers.stochastic import bucket_size, check_counts
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -46,7 +45,7 @@ class MarginPerceptronUnlearning(Solver):
     name: ClassVar[str] = "mpu"
 
     def __post_init__(self) -> None:
-        check_positive(quanta=self.quanta, bucket=self.bucket)
+        check_counts(quanta=self.quanta, bucket=self.bucket)
 
     def iterates(
         self,

@@ -1,11 +1,12 @@
 """norma: online gradient descent at a constant rate that forgets (linear kernel).
 
-    w <- (1 - rho) w + rho m C_i z_i on a margin error p_i < 1,  else (1 - rho) w,   rho = lam eta_0,
+    w <- (1 - rho) w + rho m C_i z_i if p_i < 1, else (1 - rho) w,   rho = lam eta_0,
 
-where a term is dropped once it is tau steps old: w never has more than tau terms, and differs from the
-one that forgets nothing by at most m max_i C_i |z_i| (1 - rho)^tau (Kivinen, Smola & Williamson,
-"Online learning with kernels", IEEE TSP 2004). Made for streams whose source may drift; at a constant
-rate it hovers about the optimum, so its certificate is true but need not be small.
+where a term is dropped once it is tau steps old: w never has more than tau terms, and differs from
+the one that forgets nothing by at most m max_i C_i |z_i| (1 - rho)^tau (Kivinen, Smola &
+Williamson, "Online learning with kernels", IEEE TSP 2004). Made for streams whose source may
+drift; at a constant rate it hovers about the optimum, so its certificate is true but need not be
+small.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.scale import best_scale
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+from bridle.solvers.stochastic import bucket_size, check_counts, check_positive, start_weights
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -32,8 +32,8 @@ MOST_TERMS = 2**22
 class Norma(Solver):
     """Online gradient descent with truncation.
 
-    eta0: the rate; None calibrates it on `sample` rows. terms: how many steps a term lives (tau); None
-    keeps those that have not yet decayed to a thousandth, up to four million.
+    eta0: the rate; None calibrates it on `sample` rows. terms: how many steps a term lives (tau);
+    None keeps those that have not yet decayed to a thousandth, up to four million.
     """
 
     eta0: float | None = None
@@ -45,9 +45,8 @@ class Norma(Solver):
     converges: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive(
-            eta0=self.eta0, terms=self.terms, sample=self.sample, bucket=self.bucket
-        )
+        check_positive(eta0=self.eta0)
+        check_counts(terms=self.terms, sample=self.sample, bucket=self.bucket)
 
     def settings(self, problem: LinearProblem, seed: int) -> tuple[float, int]:
         """rho and tau for a problem."""

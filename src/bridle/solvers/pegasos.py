@@ -29,7 +29,7 @@ from bridle.solvers.stochastic import (
     Output,
     Sampling,
     check_choice,
-    check_positive,
+    check_counts,
     rate_of,
     sgd_iterates,
     start_weights,
@@ -63,7 +63,7 @@ class Pegasos(Solver):
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
 
     def __post_init__(self) -> None:
-        check_positive(batch=self.batch, bucket=self.bucket)
+        check_counts(batch=self.batch, bucket=self.bucket)
         check_choice("start", self.start, Start)
         check_choice("sampling", self.sampling, Sampling)
         check_choice("output", self.output, Output)

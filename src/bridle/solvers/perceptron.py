@@ -2,10 +2,10 @@
 
     w <- w + c_i z_i  if  w.z_i <= 0
 
-It finds a separating w if there is one, after at most (R/gamma)^2 updates for margin gamma and rows no
-longer than R, and goes round for ever if there is none. It does not minimise the SVM's objective: the
-certificate is taken at the best scale of w, min_s P(s w), with the dual point s' c_i I_i (I_i updates
-by row i) in the hands of the problem's repair.
+It finds a separating w if there is one, after at most (R/gamma)^2 updates for margin gamma and
+rows no longer than R, and goes round for ever if there is none. It does not minimise the SVM's
+objective: the certificate is taken at the best scale of w, min_s P(s w), and the
+dual point, a multiple of the weighted counts of updates, is left to the problem's repair.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.scale import best_scale
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+from bridle.solvers.stochastic import bucket_size, check_counts, start_weights
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -35,7 +34,7 @@ class Perceptron(Solver):
     converges: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive(bucket=self.bucket)
+        check_counts(bucket=self.bucket)
 
     def threshold(self) -> float:
         """The margin at which a row is left alone."""

@@ -22,6 +22,7 @@ from bridle.solvers.stochastic import (
     RateName,
     Sampling,
     check_choice,
+    check_counts,
     check_positive,
     needs_eta0,
     rate_of,
@@ -39,9 +40,9 @@ class StochasticGradientDescent(Solver):
     rate: the formula of eta_t. eta0: its parameter, or None to calibrate it on `sample` rows.
     recalibrate_every: calibrate anew after every so many steps, from where w is then. batch: rows
     in a step. sampling: "epochs" walks shuffled epochs, "iid" draws with replacement,
-    "without-replacement" draws distinct rows for each batch. output: the "last" iterate, the "average"
-    of all, the "tail-average" (since the last power of two of epochs) or a "random" one. bucket:
-    neighbouring rows that stay together in a shuffled epoch.
+    "without-replacement" draws distinct rows for each batch. output: the "last" iterate, the
+    "average" of all, the "tail-average" (since the last power of two of epochs) or a "random" one.
+    bucket: neighbouring rows that stay together in a shuffled epoch.
     """
 
     rate: RateName = "1/(lam t)"
@@ -58,8 +59,11 @@ class StochasticGradientDescent(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0, sample=self.sample, batch=self.batch, bucket=self.bucket,
-                       recalibrate_every=self.recalibrate_every)  # fmt: skip
+        check_positive(eta0=self.eta0)
+        check_counts(
+            sample=self.sample, batch=self.batch, bucket=self.bucket,
+            recalibrate_every=self.recalibrate_every,
+        )  # fmt: skip
         check_choice("rate", self.rate, RateName)
         check_choice("sampling", self.sampling, Sampling)
         check_choice("output", self.output, Output)

@@ -1,11 +1,12 @@
 """sgd-qn: stochastic gradient descent with a diagonal that learns the curvature.
 
-    w <- w + c_i slope(p_i) B z_i;   every `skip` steps  w <- w - skip lam B w,  and after the next row
-    B_j <- B_j / (1 + skip B_j r_j),   r_j = clip(lam + (change of gradient)_j/(change of w)_j, lam, 100 lam)
+    w <- w + c_i slope(p_i) B z_i;   every `skip` steps  w <- w - skip lam B w,
+    and after the next row  B_j <- B_j / (1 + skip B_j r_j),
+    r_j = clip(lam + (change of its loss's gradient)_j / (change of w)_j, lam, 100 lam)
 
-(Bordes, Bottou & Gallinari, "SGD-QN: careful quasi-Newton stochastic gradient descent", JMLR 2009, in
-the form corrected in 2010). All B_j start at eta_0. Features of rare and of frequent words get rates
-of their own. w is not a combination of rows, so the problem's repair finds the dual point.
+(Bordes, Bottou & Gallinari, "SGD-QN: careful quasi-Newton stochastic gradient descent", JMLR 2009,
+in the form corrected in 2010). All B_j start at eta_0. Features of rare and of frequent words get
+rates of their own. w is not a combination of rows, so the problem's repair finds the dual point.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_positive, start_weights
+from bridle.solvers.stochastic import bucket_size, check_counts, check_positive, start_weights
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -41,7 +41,8 @@ class SgdQn(Solver):
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0, skip=self.skip, sample=self.sample, bucket=self.bucket)
+        check_positive(eta0=self.eta0)
+        check_counts(skip=self.skip, sample=self.sample, bucket=self.bucket)
 
     def iterates(
         self,

@@ -1,9 +1,10 @@
 """sgd-r: sgd-s with the rows drawn at random, one by one, with replacement.
 
-    a <- a + c_i z_i  if  a.z_i <= lam t,   then  t <- t + 1;   w = a/(lam t),   alpha_i = m C_i I_i/t.
+    a <- a + c_i z_i  if  a.z_i <= lam t,   then  t <- t + 1;
+    w = a/(lam t),   alpha_i = m C_i I_i/t.
 
-A row that was drawn more often than its share can leave the box, so the dual point needs the problem's
-repair. See sgd_s.py for the paper.
+A row that was drawn more often than its share can leave the box, so the dual point needs the
+problem's repair. See sgd_s.py for the paper.
 """
 
 from __future__ import annotations

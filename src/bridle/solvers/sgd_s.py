@@ -1,7 +1,7 @@
 """sgd-s: stochastic gradient descent as a perceptron with margin, in shuffled complete epochs.
 
-With rate 1/(lam t) and w = a/(lam t), the subgradient step on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - p_i)
-becomes a perceptron whose margin threshold grows with the number t of rows presented:
+With rate 1/(lam t) and w = a/(lam t), the step on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - p_i) becomes
+a perceptron whose margin threshold grows with the number t of rows presented:
 
     a <- a + c_i z_i  if  a.z_i <= lam t,   then  t <- t + 1.
 
@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-
 from bridle import _core
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import Sampling, bucket_size, check_positive
+from bridle.solvers.stochastic import Sampling, bucket_size, check_counts, check_positive
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -44,7 +43,8 @@ class SgdS(Solver):
     sampling: ClassVar[Sampling] = "epochs"
 
     def __post_init__(self) -> None:
-        check_positive(coefficient=self.coefficient, bucket=self.bucket)
+        check_positive(coefficient=self.coefficient)
+        check_counts(bucket=self.bucket)
 
     def repeats(self) -> tuple[int, str]:
         """How often a row is presented at a visit, and how that is counted."""

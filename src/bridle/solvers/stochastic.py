@@ -1,6 +1,6 @@
 """What the stochastic gradient solvers share: rates, the order of rows, and the loop over epochs.
 
-On f(w) = lam/2 |w|^2 + 1/m sum_i c_i loss(p_i), lam = 1/(m C), a step at rate eta_t on k rows A_t is
+On f(w) = lam/2 |w|^2 + 1/m sum_i c_i loss(p_i), lam = 1/(m C), the step on k rows A_t is
 
     w <- (1 - rho_t) w + rho_t (m/k) sum_{i in A_t} C_i slope(p_i) z_i,   rho_t = lam eta_t <= 1.
 
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-
 from bridle import _core
+from bridle.bias import best_bias
 from bridle.solvers.base import Array, Iterate, Iterates, steps_until_yield
 
 if TYPE_CHECKING:
@@ -44,6 +44,13 @@ def check_positive(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+def check_counts(**values: int | None) -> None:
+    """Raise ValueError unless every value that is given is at least 1."""
+    for name, value in values.items():
+        if value is not None and not value >= 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
 
 
 def rate_of(name: RateName, lam: float, eta0: float = 1.0) -> _core.Rate:
@@ -125,9 +132,24 @@ def sgd_iterates(
         n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
         if recalibrate_every:
             n = min(n, recalibrate_every - step % recalibrate_every)
+        if problem.bias == "free" and step % per_epoch == 0:
+            kernel.set_bias(_best_bias(problem, kernel, w, alpha))
         kernel.run(n, rng)
         step += n
         started = averaging and next_restart != average_from * per_epoch
         which = "average" if started else "last" if averaging else output
         b = kernel.output(which, w, alpha)
         yield Iterate(step, step * batch / problem.n_rows, *problem.split(w, b), alpha)
+
+
+def _best_bias(
+    problem: LinearProblem, kernel: _core.StochasticGradient, w: Array, alpha: Array
+) -> float:
+    """The exact b for the present w.
+
+    Nothing pulls b back, so steps that shrink like 1/t may never bring it home; between epochs it
+    is put where it belongs.
+    """
+    kernel.output("last", w, alpha)
+    scores = problem.scores(w[:-1])
+    return best_bias(scores, problem.y, problem.cost, problem.loss)

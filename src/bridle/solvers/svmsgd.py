@@ -6,8 +6,8 @@ with eta_0 found by doublings and halvings on a subsample: one epoch each, the l
 (Bottou, "Large-scale machine learning with stochastic gradient descent", COMPSTAT 2010). Like
 Pegasos's rate in the long run, without its enormous first steps.
 
-After whole shuffled epochs from w = 0, lam alpha_i = n_i c_i / (t_0 + t), n_i the number of updates by
-row i, lies inside the box and has w(alpha) = w.
+After whole shuffled epochs from w = 0, lam alpha_i = n_i c_i / (t_0 + t), n_i the number of
+updates by row i, lies inside the box and has w(alpha) = w.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.stochastic import check_positive, rate_of, sgd_iterates
+from bridle.solvers.stochastic import check_counts, check_positive, rate_of, sgd_iterates
 
 if TYPE_CHECKING:
     from bridle.problem import LinearProblem
@@ -37,7 +37,8 @@ class SvmSgd(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0, sample=self.sample, bucket=self.bucket)
+        check_positive(eta0=self.eta0)
+        check_counts(sample=self.sample, bucket=self.bucket)
 
     def iterates(
         self,
