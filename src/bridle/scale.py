@@ -15,10 +15,15 @@ def best_scale(margins: Array, squared_norm: float, cost: Array) -> float:
     """
     if squared_norm == 0:
         return 0.0
-    negative = float(cost @ np.minimum(margins, 0.0)) positive = margins > 0 p =
-    np.sort(margins[positive])[::-1]  # breakpoints 1/p rise order = np.argsort(-margins[positive],
-    kind="stable") gains = (cost * margins)[positive][order] active =
-    np.append(np.cumsum(gains[::-1])[::-1], 0.0)  # sum over rows still short of 1 # Before
-    breakpoint k the pull is active[k] + negative, so the slope vanishes at that over |w|^2. roots
-    = (active + negative) / squared_norm ends = np.append(1.0 / p, np.inf) k = int(np.argmax(roots
-    <= ends)) before = 1.0 / p[k - 1] if k > 0 else 0.0 return max(float(roots[k]), before, 0.0)
+    negative = float(cost @ np.minimum(margins, 0.0))
+    order = np.argsort(-margins, kind="stable")
+    order = order[margins[order] > 0]  # breakpoints 1/p_i rise along it
+    p = margins[order]
+    # Before breakpoint k the rows from k on pull, and those with p <= 0 push, always.
+    pull = np.append(np.cumsum((cost[order] * p)[::-1])[::-1], 0.0) + negative
+    roots = pull / squared_norm
+    with np.errstate(over="ignore"):
+        ends = np.append(1.0 / p, np.inf)
+    k = int(np.argmax(roots <= ends))
+    before = float(ends[k - 1]) if k > 0 else 0.0
+    return max(float(roots[k]), before, 0.0)
