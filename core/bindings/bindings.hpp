@@ -48,7 +48,6 @@ template <class T> nb::object to_numpy(std::vector<T> &&values) {
 
 void bind_rows(nb::module_ &m);
 void bind_dcd(nb::module_ &m);
-void bind_pegasos(nb::module_ &m);
 void bind_kernels(nb::module_ &m);
 void bind_perceptrons(nb::module_ &m);
 void bind_sgd(nb::module_ &m);

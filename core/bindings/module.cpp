@@ -4,7 +4,6 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled core of bridle: kernels without policy.";
   bridle::bind_rows(m);
   bridle::bind_dcd(m);
-  bridle::bind_pegasos(m);
   bridle::bind_kernels(m);
   bridle::bind_perceptrons(m);
   bridle::bind_sgd(m);

@@ -1,6 +1,6 @@
 """asgd: averaged stochastic gradient descent.
 
-    eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   wbar_t = average of w_s, s from the end of the first epoch
+    eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   w the average since the first epoch
 
 (Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and
 the average removes its noise. The average costs O(non-zeros) a step too: core/scaled.hpp. alpha is
