@@ -321,3 +321,43 @@ def test_fingerprint_is_of_the_data_not_of_their_storage() -> None:
         len({name, fingerprint(changed, y), fingerprint(X, flipped), fingerprint(X[1:], y[1:])})
         == 4
     )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_estimators_and_command_line_read_each_others_models(
+    tmp_path: Path, n_classes: int, bias: str
+) -> None:
+    pytest.importorskip("bridle.estimators.linear")
+    from bridle.cli import main
+    from bridle.data import write_svmlight
+    from click.testing import CliRunner
+
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(80, 5)).astype(np.float32)
+    y = (X @ rng.normal(size=(5, n_classes))).argmax(axis=1).astype(float)
+    write_svmlight(tmp_path / "d.svm", X, y)
+    fitted = bridle.LinearSVC(0.5, bias=bias).fit(X, y)
+    save_model(tmp_path / "ours", fitted)
+    told = CliRunner().invoke(
+        main, ["certify", str(tmp_path / "d.svm"), str(tmp_path / "ours"), "--json"]
+    )
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["primal"] == pytest.approx(fitted.certificate_.primal)
+
+    arguments = ["train", str(tmp_path / "d.svm"), str(tmp_path / "theirs"), "-c", "0.5"]
+    trained = CliRunner().invoke(main, [*arguments, "--bias", bias])
+    assert trained.exit_code == 0, trained.output
+    model = load_model(tmp_path / "theirs")
+    again = model.to_estimator()
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X))
+    assert again.certificate_ == model.certificate
+    save_model(tmp_path / "again", again)
+    assert load_model(tmp_path / "again").objective == model.objective
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="cannot save dict"):
+        save_model(tmp_path / "m", {})
+    assert os.listdir(tmp_path) == []

@@ -37,6 +37,7 @@ import numpy as np
 from bridle import __version__
 from bridle.certificate import Certificate
 from bridle.rows import as_matrix, is_sparse, view_rows
+from bridle.stopping import Status
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -205,6 +206,49 @@ class LinearModel:
         return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
 
     @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """What a fitted LinearSVC knows. `save_model` takes the estimator itself, too."""
+        bias = estimator.bias or ("regularised" if estimator.fit_intercept else "none")
+        solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
+        loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
+        names = getattr(estimator, "feature_names_in_", None)
+        return cls(
+            coef=np.asarray(estimator.coef_, np.float64),
+            intercept=np.asarray(estimator.intercept_, np.float64),
+            classes=estimator.classes_,
+            objective=Objective(
+                loss, float(estimator.C), bias, float(estimator.intercept_scaling),
+                weighted=getattr(estimator, "weighted_", estimator.class_weight is not None),
+            ),
+            certificates=tuple(estimator.certificates_),
+            fingerprint=getattr(estimator, "fingerprint_", ""),
+            n_rows=0 if signed is None else signed.shape[1],
+            alpha=None if signed is None else np.abs(signed),
+            info={
+                "solver": solver if isinstance(solver, str) else solver.name,
+                "status": estimator.status_.value,
+            } | ({} if names is None else {"feature_names": [str(name) for name in names]}),
+        )  # fmt: skip
+
+    def to_estimator(self) -> Any:
+        """A fitted LinearSVC with these weights, which predicts without having seen any data."""
+        import bridle
+
+        bias, scale = self.objective.bias, self.objective.bias_scale
+        estimator = bridle.LinearSVC(
+            self.objective.C, loss=self.objective.loss, fit_intercept=bias != "none",
+            bias=None if bias == "regularised" else bias, intercept_scaling=scale,
+        )  # fmt: skip
+        estimator.coef_, estimator.intercept_ = self.coef, self.intercept
+        estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
+        estimator.certificates_ = list(self.certificates)
+        estimator.certificate_ = self.certificate
+        estimator.status_ = Status(self.info["status"]) if "status" in self.info else None
+        if "feature_names" in self.info:
+            estimator.feature_names_in_ = np.array(self.info["feature_names"], dtype=object)
+        return estimator
+
+    @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """For `load_model`."""
         return cls(
@@ -249,8 +293,12 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     return digest.hexdigest()
 
 
-def save_model(path: StrPath, model: Model) -> None:
-    """Write a model, whole or not at all."""
+def save_model(path: StrPath, model: Any) -> None:
+    """Write a model or a fitted LinearSVC, whole or not at all."""
+    if not hasattr(model, "parts"):
+        if not hasattr(model, "certificates_"):
+            raise TypeError(f"cannot save {type(model).__name__}: not a model, nor a fitted one")
+        model = LinearModel.from_estimator(model)
     fields, arrays = model.parts()
     blocks = {name: _storable(name, array) for name, array in arrays.items()}
     header = _header(model.kind, fields, blocks)
