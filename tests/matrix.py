@@ -25,6 +25,7 @@ class Case:
 SOLVERS: dict[str, Case] = {
     "auto": Case(gap=1e-5, epochs=2000),
     "dcd": Case(gap=1e-5, epochs=2000),
+    "interior-point": Case(gap=1e-12, epochs=100),
     "pegasos": Case(gap=0.1, epochs=1000),
     "svmperf": Case(gap=1e-5, epochs=1000),
     "ocas": Case(gap=1e-5, epochs=1000),

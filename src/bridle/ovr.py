@@ -10,24 +10,21 @@ computed does not depend on the number of threads.
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle import _core
+from bridle.blas import one_blas_thread
 from bridle.certificate import Certificate, Record, total
 from bridle.losses import Hinge, Loss
 from bridle.problem import Bias, LinearProblem
-from bridle.rows import as_matrix
-from bridle.solve import DEFAULT_STOP, Solution, solve
+from bridle.solve import DEFAULT_STOP, Solution, deferred_interrupt, solve
 from bridle.solvers import Solver
-from bridle.stopping import AnyOf, Progress, Seconds, Status, Stop, Verdict
+from bridle.stopping import AnyOf, Interrupted, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -103,7 +100,8 @@ def solve_one_vs_rest(
 ) -> OneVsRest:
     """Solve the problem of each class against the rest.
 
-    codes: the class of each row, 0 to n_classes - 1. start: what to go on from, one per problem.
+    codes: the class of each row, 0 to n_classes - 1; a row of any other is of the rest, always.
+    start: what to go on from, one per problem.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
     """
@@ -111,36 +109,44 @@ def solve_one_vs_rest(
     if n_classes < 2:
         raise ValueError(f"there must be at least two classes, got {n_classes}")
     positives = [1] if n_classes == 2 else list(range(n_classes))
-    threads = n_threads if n_threads is not None else _core.hardware_threads()
-    if threads < 1:
-        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
-    workers = min(threads, len(positives))
-    matrix = as_matrix(X)  # converted once, if at all
+    problem = LinearProblem(
+        X, _signs(codes, positives[0]), C, loss=loss, bias=bias, bias_scale=bias_scale,
+        sample_weight=sample_weight, n_threads=n_threads,
+    )  # fmt: skip
+    workers = min(problem.n_threads, len(positives))
     clock = _Shares(stop, len(positives), workers)
 
-    def one(k: int, interrupted: Stop | None) -> Solution:
-        labels = np.where(codes == positives[k], 1.0, -1.0)
-        problem = LinearProblem(
-            matrix, labels, C, loss=loss, bias=bias, bias_scale=bias_scale,
-            sample_weight=sample_weight, n_threads=max(1, threads // workers),
-        )  # fmt: skip
-        share = clock.take()
+    def one(k: int, interrupted: Callable[[], bool]) -> Solution:
+        own = problem
+        if len(positives) > 1:
+            labels = _signs(codes, positives[k])
+            own = problem.relabel(labels, n_threads=problem.n_threads // workers)
         return solve(
-            problem, solver, seed=seed,
-            stop=share if interrupted is None else share | interrupted,
+            own, solver, seed=seed, stop=clock.take() | Interrupted(interrupted),
             callbacks=() if watch is None else (lambda record: watch(k, record),),
             start=None if start is None else start[k],
         )  # fmt: skip
 
-    if len(positives) == 1:
-        return OneVsRest((one(0, None),))
-    with _interrupts() as interrupted, ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(one, k, interrupted) for k in range(len(positives))]
-        try:
-            return OneVsRest(tuple(future.result() for future in futures))
-        except BaseException:
-            interrupted.flag.set()  # nobody waits for the others any more
-            raise
+    with deferred_interrupt() as interrupted:
+        if workers == 1:
+            return OneVsRest(tuple(one(k, interrupted) for k in range(len(positives))))
+        abandoned = threading.Event()
+
+        def ended() -> bool:
+            return interrupted() or abandoned.is_set()
+
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            futures = [pool.submit(one, k, ended) for k in range(len(positives))]
+            try:
+                return OneVsRest(tuple(future.result() for future in futures))
+            except BaseException:
+                abandoned.set()  # nobody waits for the others any more
+                raise
+
+
+def _signs(codes: NDArray[Any], k: int) -> Array:
+    """+1 for the rows of class k, -1 for the others."""
+    return np.where(codes == k, 1.0, -1.0)
 
 
 class _Shares:
@@ -162,37 +168,3 @@ class _Shares:
             share = left * min(1.0, self._workers / self._waiting)
             self._waiting -= 1
         return AnyOf((*self._others, Seconds(share)))
-
-
-@dataclass(frozen=True)
-class _Interrupted(Stop):
-    """Stops once its flag is set."""
-
-    flag: threading.Event
-
-    def verdict(self, progress: Progress) -> Verdict | None:
-        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag.is_set() else None
-
-
-@contextmanager
-def _interrupts() -> Iterator[_Interrupted]:
-    """A rule that the first Ctrl-C sets off; signals reach the main thread alone, not the workers.
-
-    The second Ctrl-C acts as usual.
-    """
-    rule = _Interrupted(threading.Event())
-    previous = signal.getsignal(signal.SIGINT)
-    on_main = threading.current_thread() is threading.main_thread()
-    if not on_main or previous is not signal.default_int_handler:
-        yield rule
-        return
-
-    def note(signum: int, frame: Any) -> None:
-        rule.flag.set()
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield rule
-    finally:
-        signal.signal(signal.SIGINT, previous)

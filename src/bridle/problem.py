@@ -11,6 +11,7 @@ b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -91,14 +92,25 @@ class LinearProblem:
         self.loss = loss_from(loss)
         self.bias = bias
         self.bias_scale = float(bias_scale)
-        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+        self.n_threads = (
+            _core.hardware_threads() if n_threads is None else _check_threads(n_threads)
+        )
         constant = self.bias_scale if bias == "regularised" else 0.0
         self.X, self.rows, self.squared_norms = make_rows(X, constant, self.n_threads)
         self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
-        self.y = check_labels(y, self.n_rows)
         self.sample_weight = check_weights(sample_weight, self.n_rows)
+        self._set_labels(y)
+
+    def relabel(self, y: ArrayLike, *, n_threads: int | None = None) -> LinearProblem:
+        """The same problem for other labels: rows and weights are shared, not checked again."""
+        other = copy.copy(self)
+        if n_threads is not None:
+            other.n_threads = _check_threads(n_threads)
+        other._set_labels(y)
+        return other
+
+    def _set_labels(self, y: ArrayLike) -> None:
+        self.y = check_labels(y, self.n_rows)
         self.cost = np.where(self.sample_weight > 0, self.C, 0.0) * np.where(
             self.sample_weight > 0, self.sample_weight, 1.0
         )
@@ -260,6 +272,12 @@ def balanced(alpha: Array, y: Array) -> Array:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 1.0
+
+
+def _check_threads(n_threads: int) -> int:
+    if int(n_threads) < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+    return int(n_threads)
 
 
 def check_labels(y: ArrayLike, n_rows: int) -> Array:

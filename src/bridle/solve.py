@@ -67,7 +67,7 @@ def solve(
     iterates = chosen.iterates(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
     )
-    with _deferred_interrupt() as interrupted:
+    with deferred_interrupt() as interrupted:
         try:
             verdict = run.drive(iterates, interrupted)
         except OracleError as error:
@@ -243,8 +243,12 @@ def _pace(stop: Stop) -> Callable[[int], int | None]:
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C into a flag; the second one acts as usual."""
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turns the first Ctrl-C into a flag; the second one acts as usual.
+
+    Only the main thread hears of Ctrl-C: whoever starts threads that solve opens this around them
+    and hands the flag on, as the rule Interrupted(flag).
+    """
     flag = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield flag.is_set

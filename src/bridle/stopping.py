@@ -14,6 +14,11 @@ import numpy as np
 from bridle.losses import Hinge, Loss
 from numpy.typing import NDArray
 
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from bridle.certificate import Certificate, Record
     from bridle.solvers.base import Iterate
@@ -206,3 +211,12 @@ class ValidationLoss(Stop):
             f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling "
             f"({losses[best]:.4g} at epoch {progress.trace[best].epoch:.4g})",
         )
+
+
+class Interrupted(Stop):
+    """Stop when the flag is up: how Ctrl-C, which only the main thread hears, reaches others."""
+
+    flag: Callable[[], bool]
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag() else None

@@ -11,6 +11,7 @@ from bridle.solvers.base import Iterate, Iterates, Solver
 REGISTRY: dict[str, tuple[str, str]] = {
     "auto": ("bridle.solvers.auto", "Auto"),
     "dcd": ("bridle.solvers.dcd", "DualCoordinateDescent"),
+    "interior-point": ("bridle.solvers.interior_point", "InteriorPoint"),
     "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
     "gd": ("bridle.solvers.gd", "GradientDescent"),
     "sgd": ("bridle.solvers.sgd", "StochasticGradientDescent"),
