@@ -67,6 +67,8 @@ _HOME = {
     "epochs_a_priori": "bridle.practice",
     "margin_report": "bridle.practice",
     "MarginReport": "bridle.practice",
+    "InteriorPoint": "bridle.solvers.interior_point",
+    "GapWarning": "bridle.estimators",
     "LinearSVC": "bridle.estimators",
     "load_model": "bridle.model_io",
     "save_model": "bridle.model_io",

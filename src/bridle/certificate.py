@@ -6,6 +6,7 @@ proof of how far from optimal w can be at most.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -121,8 +122,34 @@ class Trace(Sequence[Record]):
 
         return plot_trace(self, ax=ax)
 
+    def at(self, epoch: float) -> Record:
+        """The newest record that is not later than this epoch, or else the first."""
+        return self._records[max(0, bisect_right(self._records, epoch, key=_epoch) - 1)]
+
     def __repr__(self) -> str:
         if not self._records:
             return "Trace(empty)"
         last = self._records[-1]
         return f"Trace({len(self)} records, relative gap {last.relative_gap:.1e})"
+
+
+def _epoch(record: Record) -> float:
+    return record.epoch
+
+
+def total_trace(traces: Sequence[Trace]) -> Trace:
+    """The trace of a sum of independent problems: at each epoch, the sum of what was known of each.
+
+    Seconds are summed too: they are work, which threads may have shared.
+    """
+    if len(traces) == 1:
+        return traces[0]
+    first = max(trace[0].epoch for trace in traces)
+    epochs = sorted({record.epoch for trace in traces for record in trace if record.epoch >= first})
+    summed = ("seconds_solver", "seconds_certify", "primal", "dual", "step", "primal_now")
+    result = Trace()
+    for epoch in epochs:
+        parts = [trace.at(epoch) for trace in traces]
+        sums: dict[str, Any] = {name: sum(getattr(p, name) for p in parts) for name in summed}
+        result.append(Record(epoch=epoch, **sums))
+    return result

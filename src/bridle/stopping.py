@@ -6,18 +6,13 @@ stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.losses import Hinge, Loss
 from numpy.typing import NDArray
-
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bridle.certificate import Certificate, Record
@@ -213,6 +208,7 @@ class ValidationLoss(Stop):
         )
 
 
+@dataclass(frozen=True)
 class Interrupted(Stop):
     """Stop when the flag is up: how Ctrl-C, which only the main thread hears, reaches others."""
 

@@ -1,0 +1,107 @@
+"""What the estimators share: seeds, encoded labels, row weights, and the warning with the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.certificate import Certificate
+from bridle.rows import check_vector
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+Array = NDArray[np.float64]
+
+
+class GapWarning(ConvergenceWarning):  # type: ignore[misc]
+    """A fit ended before the gap that was asked for; `relative_gap` says where it is, proven."""
+
+    def __init__(self, message: str, certificate: Certificate, tol: float) -> None:
+        super().__init__(message, certificate, tol)  # all three, so that it can be pickled
+        self.message, self.certificate, self.tol = message, certificate, tol
+
+    @property
+    def relative_gap(self) -> float:
+        """The certified relative gap that was reached."""
+        return self.certificate.relative_gap
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where to start from."""
+
+    w: Array
+    b: float
+    alpha: Array | None
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed from scikit-learn's random_state: an int, None, or a RandomState."""
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def row_weights(sample_weight: ArrayLike | float | None, n_rows: int) -> Array | None:
+    """The user's weights, checked; None if there are none."""
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_vector(sample_weight, n_rows, "sample_weight")
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero everywhere")
+    return weights
+
+
+def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes, in order, and each row's place among them.
+
+    A row of weight zero is as good as absent: a class that has no other rows does not exist, and
+    its rows get the code -1.
+    """
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if weights is not None:
+        seen = np.bincount(codes, weights=weights > 0, minlength=len(classes)) > 0
+        codes = np.where(seen, np.cumsum(seen) - 1, -1)[codes]
+        classes = classes[seen]
+    if len(classes) < 2:
+        rows = "rows" if weights is None else "rows with positive sample weights"
+        raise ValueError(f"the {rows} must be of at least two classes, got 1 class: {classes[0]}")
+    return classes, codes
+
+
+def with_class_weight(
+    weights: Array | None,
+    class_weight: Mapping[Any, float] | str | None,
+    classes: NDArray[Any],
+    codes: NDArray[np.intp],
+) -> Array | None:
+    """Row weights times the weight of each row's class.
+
+    "balanced" gives every class the same total; rows count as much as they weigh.
+    """
+    if class_weight is None:
+        return weights
+    base = np.ones(len(codes)) if weights is None else weights
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(
+                f'class_weight must be a dict, "balanced" or None, got {class_weight!r}'
+            )
+        used = codes >= 0
+        totals = np.bincount(codes[used], weights=base[used], minlength=len(classes))
+        per_class = totals.sum() / (len(classes) * totals)
+    else:
+        per_class = compute_class_weight(dict(class_weight), classes=classes, y=classes)
+    return np.asarray(base * per_class[codes], np.float64)
