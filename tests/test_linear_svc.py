@@ -378,7 +378,7 @@ def test_bad_values_are_located(X, message):
 def test_relabelled_problems_share_the_data():
     X, y = noisy()
     problem = LinearProblem(X, np.where(y == "class 0", 1, -1), bias="regularised", n_threads=2)
-    other = problem.relabel(-problem.y, n_threads=1)
+    other = problem.variant(y=-problem.y, n_threads=1)
     assert other.X is problem.X
     assert other.rows is problem.rows
     assert other.squared_norms is problem.squared_norms
@@ -386,7 +386,7 @@ def test_relabelled_problems_share_the_data():
     w = np.ones(X.shape[1])
     assert other.primal(-w) == problem.primal(w)
     with pytest.raises(ValueError, match="labels -1 and \\+1"):
-        problem.relabel(np.zeros(len(y)))
+        problem.variant(y=np.zeros(len(y)))
 
 
 def test_quiet_at_default_settings():

@@ -120,7 +120,7 @@ def solve_one_vs_rest(
         own = problem
         if len(positives) > 1:
             labels = _signs(codes, positives[k])
-            own = problem.relabel(labels, n_threads=problem.n_threads // workers)
+            own = problem.variant(y=labels, n_threads=problem.n_threads // workers)
         return solve(
             own, solver, seed=seed, stop=clock.take() | Interrupted(interrupted),
             callbacks=() if watch is None else (lambda record: watch(k, record),),

@@ -6,9 +6,9 @@ A pair (w, alpha) for one C says something of every other C'. With the row weigh
     D(C') = s S - s^2 (1/2 N + Q/C'),         S = sum alpha_i, N = |w(alpha)|^2,
 
 where s alpha is feasible for C' (hinge: s <= C'/C, Q = 0; squared hinge: any s >= 0,
-Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. P is linear and D concave in C', so the C'
+Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. P is linear and D concave in C', so those
 whose relative gap is at most epsilon form an interval, whose ends bisection finds without another
-look at the data. Solving to epsilon/4 and stepping to the edge covers any range of C in
+look at the data. Solving to epsilon/4 and stepping past the edge covers any range of C in
 O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating parameterized convex optimization
 problems", 2012).
 """
@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bridle.certificate import Certificate
 from bridle.losses import Hinge, Loss, weighted_sum
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import Solution, solve
 from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap, Seconds, Stop
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
@@ -173,12 +172,12 @@ def path_points(
     """Points from problem.C up to C_max whose intervals meet.
 
     A point's interval reaches about as far down as up, so the next C lies that far beyond the edge;
-    should its interval not reach down to the edge after all, nearer ones are tried. Ends early where
-    a solve stops short of its gap: no interval follows from that one.
+    should its interval not reach down to the edge after all, nearer ones are tried. Ends early if a
+    solve stops short of its gap: no interval follows from that one.
     """
     covered, C, start = problem.C, problem.C, None
     while True:
-        tried = problem.with_C(C)
+        tried = problem.variant(C=C)
         solution = solve(tried, solver, stop=stop, start=start, seed=seed)
         sums = Sums.of(tried, solution)
         low = sums.edge(gap, covered)

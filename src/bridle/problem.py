@@ -82,13 +82,11 @@ class LinearProblem:
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
-        if not C > 0:
-            raise ValueError(f"C must be positive, got {C}")
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
         if not (bias_scale > 0 and np.isfinite(bias_scale)):
             raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
-        self.C = float(C)
+        self.C = _check_C(C)
         self.loss = loss_from(loss)
         self.bias = bias
         self.bias_scale = float(bias_scale)
@@ -99,21 +97,34 @@ class LinearProblem:
         self.X, self.rows, self.squared_norms = make_rows(X, constant, self.n_threads)
         self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
         self.sample_weight = check_weights(sample_weight, self.n_rows)
-        self._set_labels(y)
+        self.y = check_labels(y, self.n_rows)
+        self._set_cost()
 
-    def relabel(self, y: ArrayLike, *, n_threads: int | None = None) -> LinearProblem:
-        """The same problem for other labels: rows and weights are shared, not checked again."""
+    def variant(
+        self,
+        *,
+        y: ArrayLike | None = None,
+        C: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> LinearProblem:
+        """The same rows with other labels, C or weights: shared, not copied or checked again."""
         other = copy.copy(self)
         if n_threads is not None:
             other.n_threads = _check_threads(n_threads)
-        other._set_labels(y)
+        if C is not None:
+            other.C = _check_C(C)
+        if sample_weight is not None:
+            other.sample_weight = check_weights(sample_weight, self.n_rows)
+        if y is not None:
+            other.y = check_labels(y, self.n_rows)
+        other._set_cost()
         return other
 
-    def _set_labels(self, y: ArrayLike) -> None:
-        self.y = check_labels(y, self.n_rows)
-        self.cost = np.where(self.sample_weight > 0, self.C, 0.0) * np.where(
-            self.sample_weight > 0, self.sample_weight, 1.0
-        )
+    def _set_cost(self) -> None:
+        """C_i = C c_i, where an infinite C of nothing is nothing."""
+        used = self.sample_weight > 0
+        self.cost = np.where(used, self.C, 0.0) * np.where(used, self.sample_weight, 1.0)
         self.signed_cost = np.copysign(self.cost, self.y)
         self.upper = self.loss.upper(self.cost)
 
@@ -272,6 +283,12 @@ def balanced(alpha: Array, y: Array) -> Array:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 1.0
+
+
+def _check_C(C: float) -> float:  # noqa: N802
+    if not C > 0:
+        raise ValueError(f"C must be positive, got {C}")
+    return float(C)
 
 
 def _check_threads(n_threads: int) -> int:

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("bridle.cli.train", "train", "Train on an svmlight file and certify the model."),
     "predict": ("bridle.cli.predict", "predict", "Apply a model to an svmlight file."),
     "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
+    "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 
