@@ -172,8 +172,9 @@ private:
   }
 
   void step(int64_t i, Record &row, W y, W gradient, W upper, W denominator) {
-    // A row of zeros has no say in w: its dual variable goes straight to its bound.
-    const W target = denominator > 0 ? row.alpha - gradient / denominator : upper;
+    // A row of zeros has no say in w: its dual variable goes straight to its bound, if it has one.
+    const W bound = upper < infinity ? upper : row.alpha;
+    const W target = denominator > 0 ? row.alpha - gradient / denominator : bound;
     const W next = std::clamp(target, W(0), upper);
     const W delta = next - row.alpha;
     if (delta == 0)

@@ -43,6 +43,7 @@ SOLVERS: dict[str, Case] = {
     "margin-perceptron": Case(gap=0.0, epochs=20),
     "mpu": Case(gap=1e-4, epochs=1000),
     "norma": Case(gap=0.0, epochs=20),
+    "qp": Case(gap=1e-7, epochs=1),
 }
 
 LOSSES = ("hinge", "squared_hinge", "perceptron")

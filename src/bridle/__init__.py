@@ -48,6 +48,7 @@ _HOME = {
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.oracle",
     "Ocas": "bridle.solvers.ocas",
+    "QuadraticProgramme": "bridle.solvers.qp",
     "Newton": "bridle.solvers.newton",
     "ConjugateGradients": "bridle.solvers.cg",
     "SvmPerf": "bridle.solvers.svmperf",

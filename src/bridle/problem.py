@@ -59,6 +59,8 @@ class Judgement:
     alpha: Array
     dual: float
     source: Source
+    # Hard margin only: alpha >= 0, not zero, with sum alpha_i z_i = 0. No w separates the data.
+    infeasible: Array | None = None
 
 
 class LinearProblem:
@@ -201,9 +203,32 @@ class LinearProblem:
         if self.bias == "free":
             b = best_bias(scores, self.y, self.cost, self.loss)
             scores += b
+        if self.hard_margin:
+            return self._judge_hard(joined, b, self.y * scores, alpha, w_alpha, source)
         primal = self._primal(joined, self.y * scores)
         dual = self.loss.dual_value(alpha, self.cost) - 0.5 * inner(w_alpha, w_alpha)
         return Judgement(np.array(iterate.w, np.float64), b, primal, alpha, dual, source)
+
+    def _judge_hard(
+        self, joined: Array, b: float, margins: Array, alpha: Array, w_alpha: Array, source: Source
+    ) -> Judgement:
+        """Both points at their best scale: smallest margin 1, and D(t alpha) at its largest."""
+        smallest = float(margins[self.cost > 0].min())
+        if smallest > 0:
+            joined, b = joined / smallest, b / smallest
+            primal = 0.5 * inner(joined, joined)
+        else:
+            primal = np.inf
+        total, squared = float(alpha.sum()), inner(w_alpha, w_alpha)
+        t = total / squared if squared > 0 else 1.0
+        dual = t * total - 0.5 * t * t * squared
+        proof = None
+        if primal == np.inf:
+            from bridle.separation import infeasibility_proof
+
+            proof = infeasibility_proof(self, alpha)
+        w = np.array(joined[:-1])
+        return Judgement(w, b, primal, t * alpha, dual, source, proof)
 
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables inside the box, or zeros."""

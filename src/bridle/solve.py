@@ -40,6 +40,9 @@ class Solution:
     epochs: float
     steps: int
     solver: str
+    # If INFEASIBLE: alpha >= 0 with sum 1 and sum_i alpha_i y_i x_i = 0 to rounding (and, with a
+    # bias, sum_i alpha_i y_i = 0), which no data that can be separated has.
+    proof: Array | None = None
 
     @property
     def converged(self) -> bool:
@@ -115,6 +118,7 @@ class _Run:
     judged_step: int = -1
     next_epoch: float = 0.0
     halted: bool = False
+    proof: Array | None = None
     began: float = field(default_factory=time.perf_counter)
 
     def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
@@ -134,7 +138,7 @@ class _Run:
                 if self.judged_step != self.last.step:
                     self.judge()
                     # What was about to stop for its budget may turn out to have converged.
-                    verdict = self.stop.verdict(self.progress()) or verdict
+                    verdict = self._infeasible() or self.stop.verdict(self.progress()) or verdict
                 return verdict
 
     def certificate_due(self) -> bool:
@@ -161,6 +165,7 @@ class _Run:
         clock = time.perf_counter()
         judgement = self.problem.judge(self.last)
         self.best.update(judgement)
+        self.proof = getattr(judgement, "infeasible", None)
         self.seconds_certify += time.perf_counter() - clock
         self.judged_step = self.last.step
         certificate = self.best.certificate
@@ -177,7 +182,7 @@ class _Run:
         return certificate
 
     def verdict(self, interrupted: bool) -> Verdict | None:
-        verdict = self.stop.verdict(self.progress())
+        verdict = self._infeasible() or self.stop.verdict(self.progress())
         if verdict is not None:
             return verdict
         if interrupted:
@@ -187,6 +192,14 @@ class _Run:
         if self.stalled():
             return Verdict(Status.STALLED, f"at the limit of {self.dtype} precision")
         return None
+
+    def _infeasible(self) -> Verdict | None:
+        if self.proof is None:
+            return None
+        rows = int(np.count_nonzero(self.proof))
+        return Verdict(
+            Status.INFEASIBLE, f"since a combination of {rows} rows proves that no w separates them"
+        )
 
     def stalled(self) -> bool:
         """Whether the gap is of the order of rounding and has not moved for ten certificates."""
@@ -202,8 +215,10 @@ class _Run:
             raise RuntimeError("the solver proposed nothing")
         if self.judged_step != self.last.step:
             self.judge()
-        return self.stop.verdict(self.progress()) or Verdict(
-            Status.STALLED, "since the solver found nothing more to improve"
+        return (
+            self._infeasible()
+            or self.stop.verdict(self.progress())
+            or Verdict(Status.STALLED, "since the solver found nothing more to improve")
         )
 
     def progress(self) -> Progress:
@@ -227,10 +242,13 @@ class _Run:
             w=self.best.w, b=self.best.b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.name, message=_message(verdict, certificate, self.stop.gap),
+            proof=self.proof,
         )  # fmt: skip
 
 
 def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:
+    if verdict.status is Status.INFEASIBLE:
+        return f"stopped {verdict.because}"
     verb = "converged" if verdict.status is Status.CONVERGED else "stopped"
     text = f"{verb} {verdict.because} at a certified gap of {certificate.relative_gap:.1e}"
     return text if asked is None else f"{text}; asked for {asked:.3g}"

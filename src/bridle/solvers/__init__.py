@@ -29,6 +29,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "ocas": ("bridle.solvers.ocas", "Ocas"),
     "newton": ("bridle.solvers.newton", "Newton"),
     "cg": ("bridle.solvers.cg", "ConjugateGradients"),
+    "qp": ("bridle.solvers.qp", "QuadraticProgramme"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
 }

@@ -29,6 +29,7 @@ class Auto(Solver):
     name: ClassVar[str] = "auto"
     losses: ClassVar[tuple[str, ...]] = DualCoordinateDescent.losses
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
+    hard_margin: ClassVar[bool] = True
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""

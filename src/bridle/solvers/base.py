@@ -73,7 +73,9 @@ class Solver:
         if bias not in self.biases:
             raise ValueError(f"{self.name} cannot have bias={bias!r}; {self._can()}")
         if problem.hard_margin and not self.hard_margin:
-            raise ValueError(f"{self.name} cannot solve the hard margin (C = inf); use dcd")
+            raise ValueError(
+                f"{self.name} cannot solve the hard margin (C = inf); use dcd, newton or qp"
+            )
 
     def precision(self, problem: Any) -> np.dtype[Any]:
         """The precision in which this method works on this problem."""

@@ -37,6 +37,7 @@ class DualCoordinateDescent(Solver):
     name: ClassVar[str] = "dcd"
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+    hard_margin: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.bucket < 1:
@@ -78,7 +79,7 @@ class DualCoordinateDescent(Solver):
             primal = done.dual + done.gap
             certificate = yield Iterate(
                 step, epoch, *problem.split(w, kernel.bias), alpha,
-                gap_estimate=done.gap / primal if primal > 0 else None,
+                gap_estimate=done.gap / primal if 0 < primal < np.inf else None,
             )  # fmt: skip
             if certificate is not None and not done.whole:
                 kernel.unshrink()  # the loop thought it was done: the rest deserves a look

@@ -1,0 +1,166 @@
+"""C = inf: the maximum margin with its certificate, or a proof that there is none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle import Epochs, Gap, LinearProblem, Status, solve
+from bridle.data import make_corpus, read_svmlight
+
+import reference
+
+SOLVERS = ("dcd", "newton", "qp", "auto")
+BIASES = ("none", "regularised", "free")
+STOP = Gap(1e-4) | Epochs(20_000)
+
+
+def separable(bias="none", n=200, d=6, dtype="float64", seed=0, sparse=False):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    w = rng.normal(size=d)
+    offset = 0.0 if bias == "none" else 0.8
+    score = X @ w + offset
+    keep = np.abs(score) > 0.4
+    X, y = X[keep].astype(dtype), np.sign(score[keep])
+    return (sp.csr_matrix(X) if sparse else X), y
+
+
+def check_certificate(problem, solution):
+    """The claims in NumPy: every margin is 1 at least, and D <= P."""
+    X, y = reference.dense(problem.X), problem.y
+    used = problem.cost > 0
+    margins = y * (X @ solution.w + solution.b)
+    assert margins[used].min() >= 1 - 1e-9
+    primal = 0.5 * solution.w @ solution.w
+    if problem.bias == "regularised":
+        primal += 0.5 * (solution.b / problem.bias_scale) ** 2
+    setting = {"bias": problem.bias, "bias_scale": problem.bias_scale}
+    dual = reference.dual(X, y, solution.alpha, np.inf, **setting)
+    reference.assert_feasible(y, solution.alpha, np.inf, bias=problem.bias)
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert solution.certificate.dual == pytest.approx(min(primal, dual), rel=1e-9)
+
+
+def check_proof(problem, solution):
+    X, y, proof = reference.dense(problem.X), problem.y, solution.proof
+    assert solution.status is Status.INFEASIBLE, solution.message
+    assert "proves" in solution.message
+    assert np.all(proof >= 0)
+    assert proof.sum() == pytest.approx(1)
+    assert np.all(proof[problem.cost == 0] == 0)
+    size = proof @ np.linalg.norm(X, axis=1) + 1e-300
+    assert np.linalg.norm(X.T @ (proof * y)) <= 1e-11 * max(size, 1)
+    if problem.bias != "none":
+        assert abs(proof @ y) <= 1e-11
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize(("dtype", "sparse"), [("float64", False), ("float32", True)])
+def test_separable_data_gives_the_maximum_margin(name, bias, dtype, sparse):
+    X, y = separable(bias, dtype=dtype, sparse=sparse)
+    problem = LinearProblem(X, y, np.inf, bias=bias)
+    solution = solve(problem, name, stop=STOP)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.proof is None
+    check_certificate(problem, solution)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("bias", BIASES)
+def test_two_points(name, bias):
+    # The nearest points of the classes are 2 apart along the first axis.
+    X, y = np.array([[1.0, 0.0], [-1.0, 0.0], [3.0, 5.0]]), np.array([1.0, -1.0, 1.0])
+    solution = solve(LinearProblem(X, y, np.inf, bias=bias), name, stop=STOP)
+    np.testing.assert_allclose(solution.w, [1.0, 0.0], atol=0.02)
+    assert solution.b == pytest.approx(0.0, abs=0.02)
+    assert solution.certificate.primal == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("bias", BIASES)
+def test_xor_is_proved_inseparable(name, bias):
+    X = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])
+    problem = LinearProblem(X, [1, 1, -1, -1], np.inf, bias=bias)
+    check_proof(problem, solve(problem, name, stop=STOP))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("bias", BIASES)
+def test_one_row_with_both_labels(name, bias):
+    X, y = separable(bias, sparse=True)
+    X = sp.vstack([X, X[7]]).tocsr()
+    y = np.append(y, -y[7])
+    problem = LinearProblem(X, y, np.inf, bias=bias)
+    solution = solve(problem, name, stop=STOP)
+    check_proof(problem, solution)
+    assert solution.proof[-1] > 0  # the others can be separated
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("bias", BIASES)
+def test_noise_is_proved_inseparable(name, bias):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    problem = LinearProblem(X, y, np.inf, bias=bias)
+    check_proof(problem, solve(problem, name, stop=STOP))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_row_of_zeros_cannot_have_a_margin(name):
+    X, y = separable()
+    X[5] = 0.0
+    problem = LinearProblem(X, y, np.inf)
+    check_proof(problem, solve(problem, name, stop=STOP))
+    # ... unless its weight is zero.
+    weights = np.ones(len(y))
+    weights[5] = 0.0
+    kept = LinearProblem(X, y, np.inf, sample_weight=weights)
+    solution = solve(kept, name, stop=STOP)
+    assert solution.converged, solution.message
+    check_certificate(kept, solution)
+
+
+@pytest.mark.parametrize("name", ["dcd", "newton"])
+def test_more_features_than_rows(name):
+    X, y = make_corpus(300, seed=0)
+    problem = LinearProblem(X, y, np.inf)
+    solution = solve(problem, name, stop=Gap(1e-3) | Epochs(3000))
+    assert solution.converged, solution.message
+    check_certificate(problem, solution)
+
+
+def test_solvers_agree():
+    X, y = separable("free", seed=3)
+    problem = LinearProblem(X, y, np.inf, bias="free")
+    values = [
+        solve(problem, name, stop=Gap(1e-6) | Epochs(50_000)).certificate.primal
+        for name in ("newton", "qp")
+    ]
+    assert values[0] == pytest.approx(values[1], rel=2e-6)
+
+
+def test_others_refuse():
+    X, y = separable()
+    with pytest.raises(ValueError, match="pegasos cannot solve the hard margin"):
+        solve(LinearProblem(X, y, np.inf), "pegasos")
+
+
+@pytest.mark.parametrize("name", ["dcd", "newton"])
+def test_agaricus(name, tmp_path):
+    folder = os.environ.get("BRIDLE_DATA")
+    if not folder:
+        pytest.skip("BRIDLE_DATA is not set")
+    import lzma
+
+    path = next((Path(folder) / "binary").glob("agaricus.train*"))
+    (tmp_path / "agaricus").write_bytes(lzma.decompress(path.read_bytes()))
+    X, y = read_svmlight(tmp_path / "agaricus")
+    problem = LinearProblem(X, np.where(y > 0, 1.0, -1.0), np.inf, bias="regularised")
+    solution = solve(problem, name, stop=Gap(1e-3) | Epochs(5000))
+    assert solution.converged, solution.message
+    check_certificate(problem, solution)
