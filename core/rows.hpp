@@ -3,8 +3,11 @@
 // constant feature of value `bias` (0 when there is none), so that no kernel needs to know of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <variant>
+#include <vector>
 
 namespace bridle {
 
@@ -59,14 +62,41 @@ template <class Value_, class Column_> struct CsrRows {
       visit(static_cast<int64_t>(columns[k]), values[k]);
   }
 
-  // Only the first lines of a row: the hardware follows from there.
+  // Every line of a row, up to a length from which on the hardware keeps up by itself.
   void prefetch(int64_t i) const {
-    const int64_t k = offsets[i];
-    __builtin_prefetch(columns + k);
-    __builtin_prefetch(values + k);
-    __builtin_prefetch(columns + k + 64 / sizeof(Column));
-    __builtin_prefetch(values + k + 64 / sizeof(Value));
+    const int64_t begin = offsets[i], end = std::min(offsets[i + 1], begin + prefetched);
+    for (int64_t k = begin; k < end; k += 64 / sizeof(Column))
+      __builtin_prefetch(columns + k);
+    for (int64_t k = begin; k < end; k += 64 / sizeof(Value))
+      __builtin_prefetch(values + k);
   }
+
+  static constexpr int64_t prefetched = 256;
+
+  // Some rows, copied together.
+  struct Copy {
+    std::vector<int64_t> offsets{0};
+    std::vector<Column> columns;
+    std::vector<Value> values;
+
+    void reserve(int64_t n_rows, int64_t nnz) {
+      offsets.reserve(n_rows + 1);
+      columns.reserve(nnz);
+      values.reserve(nnz);
+    }
+    // The number of the row in the copy.
+    int64_t append(const CsrRows &from, int64_t i) {
+      const int64_t begin = from.offsets[i], end = from.offsets[i + 1];
+      columns.insert(columns.end(), from.columns + begin, from.columns + end);
+      values.insert(values.end(), from.values + begin, from.values + end);
+      offsets.push_back(static_cast<int64_t>(columns.size()));
+      return static_cast<int64_t>(offsets.size()) - 2;
+    }
+    CsrRows view(const CsrRows &like) const {
+      return {offsets.data(),          columns.data(),  values.data(),
+              std::ssize(offsets) - 1, like.n_features, like.bias};
+    }
+  };
 };
 
 template <class Value_> struct DenseRows {
@@ -112,6 +142,20 @@ template <class Value_> struct DenseRows {
   }
 
   void prefetch(int64_t i) const { __builtin_prefetch(row(i)); }
+
+  struct Copy {
+    std::vector<Value> values;
+    int64_t n_rows = 0;
+
+    void reserve(int64_t, int64_t nnz) { values.reserve(nnz); }
+    int64_t append(const DenseRows &from, int64_t i) {
+      values.insert(values.end(), from.row(i), from.row(i) + from.n_features);
+      return n_rows++;
+    }
+    DenseRows view(const DenseRows &like) const {
+      return {values.data(), n_rows, like.n_features, like.bias};
+    }
+  };
 };
 
 using AnyRows =

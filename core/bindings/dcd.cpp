@@ -10,7 +10,7 @@ namespace {
 std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::string &loss,
                                                 Vector<double> signed_cost,
                                                 Vector<double> squared_norms, Vector<double> alpha,
-                                                double bias, double rho, int n_threads) {
+                                                double bias, double bias_precision, int n_threads) {
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(alpha, n_rows(rows), "alpha");
@@ -18,7 +18,7 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
       [&](const auto &r, auto l) -> std::unique_ptr<DualCoordinateDescent> {
         using On = DcdOn<std::decay_t<decltype(r)>, decltype(l)>;
         return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), alpha.data(), bias,
-                                    rho, n_threads);
+                                    bias_precision, n_threads);
       },
       rows.view, loss_from_name(loss));
 }
@@ -36,7 +36,6 @@ void bind_dcd(nb::module_ &m) {
       .def("epoch", &DualCoordinateDescent::epoch, nb::arg("rng"), nb::arg("bucket"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("unshrink", &DualCoordinateDescent::unshrink)
-      .def("update_multiplier", &DualCoordinateDescent::update_multiplier)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
       .def("alpha",
            [](const DualCoordinateDescent &d, MutableVector<double> out) { d.alpha(out.data()); })
@@ -46,7 +45,7 @@ void bind_dcd(nb::module_ &m) {
   // The kernel reads the rows in place: they must outlive it.
   m.def("dual_coordinate_descent", &make_dcd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),
-        nb::arg("rho"), nb::arg("n_threads"), nb::keep_alive<0, 1>());
+        nb::arg("bias_precision"), nb::arg("n_threads"), nb::keep_alive<0, 1>());
 }
 
 } // namespace bridle

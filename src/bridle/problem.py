@@ -146,6 +146,13 @@ class LinearProblem:
         dtype: np.dtype[Any] = self.X.dtype
         return dtype
 
+    @property
+    def bias_precision(self) -> float:
+        """The factor of b^2/2 in the objective: 0 if the bias is free, infinite if there is none."""
+        if self.bias == "regularised":
+            return self.bias_scale**-2
+        return 0.0 if self.bias == "free" else np.inf
+
     def join(self, w: ArrayLike, b: float = 0.0) -> Array:
         """One vector of n_features + 1 weights: the last belongs to the constant feature."""
         w = check_vector(w, self.n_features, "w")
@@ -286,10 +293,9 @@ class LinearProblem:
             if alpha is None:
                 margins = self.y * (scores + b)
                 alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
-        rho = float(self.squared_norms.mean()) or 1.0 if self.bias == "free" else 0.0
         kernel = _core.dual_coordinate_descent(
             self.rows, self.loss.name, self.signed_cost, self.squared_norms,
-            alpha, b, rho, self.n_threads,
+            alpha, b, self.bias_precision, self.n_threads,
         )  # fmt: skip
         kernel.epoch(_core.Rng(iterate.step), 16)
         kernel.alpha(alpha)

@@ -7,8 +7,8 @@ one variable at a time, exactly, with w kept up to date; rows whose variable res
 left out until the others are accurate (Hsieh, Chang, Lin, Keerthi & Sundararajan, "A dual
 coordinate descent method for large-scale linear SVM", ICML 2008, algorithm 3).
 
-A free bias adds sum_i alpha_i y_i = 0, which single coordinates cannot move along: the method of
-multipliers penalises it with weight rho = mean |x_i|^2 and updates the multiplier, which is b.
+The bias couples every row with every other one, and a free bias adds sum_i alpha_i y_i = 0, which
+single coordinates cannot move along: b follows slowly instead, by the proximal point method.
 """
 
 from __future__ import annotations
@@ -52,12 +52,10 @@ class DualCoordinateDescent(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each pass over the active rows."""
-        free = problem.bias == "free"
-        rho = float(problem.squared_norms.mean()) or 1.0 if free else 0.0
         alpha = problem.start_alpha(start)
         kernel = _core.dual_coordinate_descent(
             problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
-            alpha, start.b if free and start is not None else 0.0, rho, problem.n_threads,
+            alpha, 0.0 if start is None else start.b, problem.bias_precision, problem.n_threads,
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
         step = epoch = 0
@@ -66,8 +64,6 @@ class DualCoordinateDescent(Solver):
             done = kernel.epoch(rng, self.bucket)
             step += done.visits
             epoch += 1
-            if free and epoch % 2 == 0:
-                kernel.update_multiplier()
             if done.whole:
                 whole_gap = done.gap
             elif done.gap <= 0.1 * whole_gap:
