@@ -60,6 +60,7 @@ class DualCoordinateDescent(Solver):
         w = np.zeros(problem.n_features + 1)
         step = epoch = 0
         whole_gap = np.inf  # the gap when all rows were last visited
+        estimate = _GapEstimate()
         while True:
             done = kernel.epoch(rng, self.bucket)
             step += done.visits
@@ -75,7 +76,32 @@ class DualCoordinateDescent(Solver):
             primal = done.dual + done.gap
             certificate = yield Iterate(
                 step, epoch, *problem.split(w, kernel.bias), alpha,
-                gap_estimate=done.gap / primal if 0 < primal < np.inf else None,
+                gap_estimate=estimate.after(done.gap / primal) if 0 < primal < np.inf else None,
             )  # fmt: skip
-            if certificate is not None and not done.whole:
-                kernel.unshrink()  # the loop thought it was done: the rest deserves a look
+            if certificate is not None:
+                estimate.learn(certificate.relative_gap)
+                if not done.whole:
+                    kernel.unshrink()  # the loop thought it was done: the rest deserves a look
+
+
+class _GapEstimate:
+    """The relative gap after an epoch, guessed from what its visits saw on their way.
+
+    The sum over an epoch is the gap in the middle of it, about: the end is half an epoch further
+    at the present rate. Certificates show how far off that is.
+    """
+
+    def __init__(self) -> None:
+        self.seen = np.inf
+        self.guess = np.inf
+        self.correction = 1.0
+
+    def after(self, seen: float) -> float:
+        rate = min(1.0, seen / self.seen) if np.isfinite(self.seen) else 1.0
+        self.seen = seen
+        self.guess = seen * rate**0.5
+        return self.correction * self.guess
+
+    def learn(self, gap: float) -> None:
+        if self.guess > 0:
+            self.correction = min(2.0, max(0.2, gap / self.guess))
