@@ -1,0 +1,438 @@
+"""The stochastic kernels equal short NumPy twins on the same order of rows, and keep their promises."""
+
+from __future__ import annotations
+
+import math
+
+import bridle
+import numpy as np
+import pytest
+from bridle import (
+    Epochs,
+    Gap,
+    LinearProblem,
+    Norma,
+    SgdM,
+    SgdQn,
+    SgdR,
+    SgdS,
+    Steps,
+    StochasticGradientDescent,
+    ValidationLoss,
+    _core,
+    solve,
+)
+from bridle.practice import gradient, search_eta0
+from bridle.scale import best_scale
+from bridle.solvers import solver_from
+from bridle.solvers.stochastic import rate_of
+
+import matrix
+
+
+def permutation(rng, n):
+    out = np.empty(n, np.int64)
+    rng.permutation(out)
+    return out
+
+
+def signed_rows(problem):
+    X = problem.X.todense() if hasattr(problem.X, "todense") else problem.X
+    Z = np.asarray(X, np.float64) * problem.y[:, None]
+    if problem.bias == "regularised":
+        Z = np.column_stack([Z, problem.bias_scale * problem.y])
+    return Z
+
+
+def joined(problem, iterate):
+    if problem.bias == "regularised":
+        return np.append(iterate.w, iterate.b / problem.bias_scale)
+    return iterate.w
+
+
+def after_epochs(solver, problem, epochs, seed=5):
+    for iterate in solver.iterates(problem, rng=_core.Rng(seed)):
+        if iterate.epoch >= epochs:
+            return iterate
+    raise AssertionError
+
+
+# -- twins ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("loss", ["hinge", "perceptron"])
+@pytest.mark.parametrize(
+    "rate", ["constant", "eta0/t", "1/(lam sqrt t)", "1/(lam t)", "eta0/(1 + eta0 lam t)"]
+)
+def test_sgd_equals_its_twin(rate, loss, batch, bias):
+    problem = matrix.small_problem(loss, bias)
+    m, lam, eta0 = problem.n_rows, problem.lam, 0.3
+    solver = StochasticGradientDescent(rate=rate, eta0=eta0, batch=batch)
+    iterate = after_epochs(solver, problem, 2)
+    Z, w, t = signed_rows(problem), 0.0, 0
+    w = np.zeros(Z.shape[1])
+    rng = _core.Rng(5)
+    eta = {
+        "constant": lambda t: eta0,
+        "eta0/t": lambda t: eta0 / t,
+        "1/(lam sqrt t)": lambda t: 1 / (lam * math.sqrt(t)),
+        "1/(lam t)": lambda t: 1 / (lam * t),
+        "eta0/(1 + eta0 lam t)": lambda t: eta0 / (1 + eta0 * lam * t),
+    }[rate]
+    for _ in range(2):
+        for rows in permutation(rng, m).reshape(-1, batch):
+            t += 1
+            p = Z[rows] @ w
+            wrong = p < 1 if loss == "hinge" else p <= 0
+            g = lam * w - (problem.sample_weight[rows] * wrong) @ Z[rows] / batch
+            w = w - eta(t) * g
+    assert joined(problem, iterate) == pytest.approx(w, rel=1e-9, abs=1e-9)
+    assert Z.T @ iterate.alpha == pytest.approx(w, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("L", [1, 2, 7])
+@pytest.mark.parametrize("C", [1e-3, 0.5, 100.0])
+def test_multiple_updates_equal_single_presentations(L, C):
+    problem = matrix.small_problem(C=C, bias="regularised")
+    iterate = after_epochs(SgdM(repeat=L), problem, 2)
+    Z, c, lam = signed_rows(problem), problem.sample_weight, problem.lam
+    a, t, counts, rng = np.zeros(Z.shape[1]), 0, np.zeros(len(Z)), _core.Rng(5)
+    for _ in range(2):
+        for i in permutation(rng, len(Z)):
+            for _ in range(L):
+                if a @ Z[i] <= lam * t and c[i] > 0:
+                    a += c[i] * Z[i]
+                    counts[i] += 1
+                t += 1
+    assert joined(problem, iterate) == pytest.approx(a / (lam * t), rel=1e-9, abs=1e-12)
+    assert iterate.alpha == pytest.approx(problem.cost * counts / (2 * L), rel=1e-12)
+
+
+def test_forward_backward_presentations_meet_the_first_threshold():
+    problem, L = matrix.small_problem(), 4
+    iterate = after_epochs(SgdM(repeat=L, multiple="forward-backward"), problem, 2)
+    Z, c, lam = signed_rows(problem), problem.sample_weight, problem.lam
+    a, t, rng = np.zeros(Z.shape[1]), 0, _core.Rng(5)
+    for _ in range(2):
+        for i in permutation(rng, len(Z)):
+            for _ in range(L):
+                if a @ Z[i] <= lam * t and c[i] > 0:
+                    a += c[i] * Z[i]
+            t += L
+    assert iterate.w == pytest.approx(a / (lam * t), rel=1e-9, abs=1e-12)
+
+
+def test_sgd_s_is_sgd_at_one_over_lam_t():
+    problem = matrix.small_problem(weighted=False)
+    a = after_epochs(SgdS(), problem, 3)
+    # w_t is tested after the step in one and before it in the other; ties at p = 1 differ.
+    b = after_epochs(StochasticGradientDescent(rate="1/(lam t)"), problem, 3)
+    assert a.w == pytest.approx(b.w, rel=1e-9)
+
+
+def test_perceptron_equals_its_twin():
+    problem = matrix.small_problem()
+    raw = solver_from("margin-perceptron", margin=0.5)
+    iterate = after_epochs(raw, problem, 2)
+    Z, c = signed_rows(problem), problem.sample_weight
+    threshold = 0.5 * np.max(np.sum(Z**2, axis=1))
+    w, rng = np.zeros(Z.shape[1]), _core.Rng(5)
+    for _ in range(2):
+        for i in permutation(rng, len(Z)):
+            if w @ Z[i] <= threshold:
+                w += c[i] * Z[i]
+    s = best_scale(Z @ w, w @ w, problem.cost)
+    assert iterate.w == pytest.approx(s * w, rel=1e-9)
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_mpu_equals_its_twin(many):
+    problem, B = matrix.small_problem(bias="regularised"), 4
+    solver = solver_from("mpu", quanta=B, many=many)
+    iterate = after_epochs(solver, problem, 1)
+    Z = signed_rows(problem)
+    q, h = np.sum(Z**2, axis=1), problem.cost / B
+    w, held, rng = np.zeros(Z.shape[1]), np.zeros(len(Z)), _core.Rng(5)
+    for i in permutation(rng, len(Z)):
+        if h[i] == 0:
+            continue
+        if q[i] == 0:
+            held[i] = B
+            continue
+        slack = 1 - w @ Z[i]
+        n = np.trunc(slack / (h[i] * q[i]))
+        n = np.clip(n if many else np.sign(n), -held[i], B - held[i])
+        held[i] += n
+        w += n * h[i] * Z[i]
+    assert joined(problem, iterate) == pytest.approx(w, rel=1e-12, abs=1e-12)
+    assert iterate.alpha == pytest.approx(h * held, rel=1e-12)
+
+
+def test_sgd_qn_equals_its_twin():
+    problem, skip, eta0 = matrix.small_problem(), 7, 0.5
+    iterate = after_epochs(SgdQn(eta0=eta0, skip=skip), problem, 2)
+    Z, c, lam = signed_rows(problem), problem.sample_weight, problem.lam
+    w, B = np.zeros(Z.shape[1]), np.full(Z.shape[1], eta0)
+    rng, until, learn = _core.Rng(5), skip, False
+    for _ in range(2):
+        for i in permutation(rng, len(Z)):
+            before, slope = w.copy(), float(w @ Z[i] < 1)
+            w = w + c[i] * slope * B * Z[i]
+            if learn:
+                dg = -c[i] * (float(w @ Z[i] < 1) - slope) * Z[i]
+                dw = w - before
+                r = np.full(len(w), lam)
+                moved = dw != 0
+                r[moved] = np.clip(lam + dg[moved] / dw[moved], lam, 100 * lam)
+                B = B / (1 + skip * B * r)
+                learn = False
+            until -= 1
+            if until == 0:
+                w, until, learn = w - skip * lam * B * w, skip, True
+    assert iterate.w == pytest.approx(w, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("tau", [5, 40])
+def test_norma_equals_its_twin_and_the_bound_on_truncation_holds(tau):
+    problem = matrix.small_problem(C=0.2)
+    eta0 = 0.05 / problem.lam
+    solver = Norma(eta0=eta0, terms=tau)
+    m, rho = problem.n_rows, 0.05
+    kernel = _core.norma(
+        problem.rows, problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_features + 1), np.zeros(m), rho, tau, "epochs", 1,
+    )  # fmt: skip
+    kernel.run(3 * m, _core.Rng(5))
+    assert kernel.n_terms <= tau
+    Z, terms, rng = signed_rows(problem), [], _core.Rng(5)
+    everything = np.zeros(Z.shape[1])
+    for _ in range(3):
+        for i in permutation(rng, m):
+            w = sum((a * Z[j] for a, j in terms), np.zeros(Z.shape[1]))
+            p = w @ Z[i]
+            terms = [((1 - rho) * a, j) for a, j in terms]
+            new = rho * m * problem.cost[i] if p < 1 else 0.0
+            terms = [*terms, (new, i)][-tau:]
+            everything = (1 - rho) * everything + new * Z[i]
+    w = sum((a * Z[j] for a, j in terms), np.zeros(Z.shape[1]))
+    ours, alpha = np.empty(problem.n_features + 1), np.empty(m)
+    kernel.output(ours, alpha)
+    assert ours[:-1] == pytest.approx(w, rel=1e-9, abs=1e-9)
+    longest = np.sqrt(problem.squared_norms)
+    bound = m * np.max(problem.cost * longest) * (1 - rho) ** tau
+    assert np.linalg.norm(everything - w) <= bound
+    assert solver.settings(problem, 0) == (pytest.approx(rho), tau)
+
+
+# -- promises ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", [SgdS(), SgdM(), SgdM(multiple="forward-backward")])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+def test_the_box_holds_exactly_after_complete_epochs_and_inside_them(solver, C):
+    problem = matrix.small_problem(C=C)
+    rng = np.random.default_rng(0)
+    iterates = solver.iterates(
+        problem, rng=_core.Rng(1), pace=lambda step: int(rng.integers(1, 60))
+    )
+    for _ in range(60):
+        iterate = next(iterates)
+        assert np.all(iterate.alpha >= 0)
+        assert np.all(iterate.alpha <= problem.cost * (1 + 1e-15))
+    if iterate.epoch == int(iterate.epoch):
+        assert signed_rows(problem).T @ iterate.alpha == pytest.approx(iterate.w, rel=1e-6)
+
+
+def test_complete_epochs_certify_with_the_solvers_own_point():
+    problem = matrix.small_problem()
+    for name in ("sgd-s", "sgd-m", "svmsgd", "sgd"):
+        assert solve(problem, name, stop=Epochs(8)).certificate.source == "solver", name
+    assert solve(problem, SgdR(), stop=Epochs(8)).certificate.source == "repair"
+
+
+def test_the_free_dual_bound_is_the_dual():
+    problem, epochs = matrix.small_problem(), 50
+    m, lam = problem.n_rows, problem.lam
+    kernel = _core.margin_perceptron(
+        problem.rows, problem.signed_cost / problem.C, problem.squared_norms,
+        np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=0,
+        repeat=1, repeats="exact", sampling="epochs", bucket=1,
+    )  # fmt: skip
+    kernel.run(epochs * m, _core.Rng(0))
+    t = kernel.presented
+    a, counts = np.empty(problem.n_features + 1), np.empty(m)
+    kernel.output(a, counts)
+    free = (kernel.weighted_sum / t - kernel.squared_norm / (2 * lam * t * t)) / lam
+    assert free == pytest.approx(problem.dual(problem.cost * counts / epochs), rel=1e-9)
+
+
+def test_the_estimated_gap_comes_near_the_true_one():
+    problem = matrix.small_problem(n_rows=2000)
+    iterate = after_epochs(SgdS(coefficient=1.0), problem, 20)
+    exact = problem.judge(iterate)
+    gap = (exact.primal - exact.dual) / exact.primal
+    # It meets each row at an older w.
+    assert gap / 3 <= iterate.gap_estimate <= 3 * gap
+
+
+def test_the_coefficient_scales_the_estimate():
+    problem = matrix.small_problem()
+    one, two = (next(SgdS(coefficient=k).iterates(problem, rng=_core.Rng(0))) for k in (1.0, 2.0))
+    assert one.gap_estimate == pytest.approx(2 * two.gap_estimate)
+
+
+def test_mpu_proves_its_bound_with_a_quiet_pass():
+    problem = matrix.small_problem(weighted=False)
+    B = 16
+    kernel = _core.margin_perceptron_unlearning(
+        problem.rows, problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_features + 1), np.zeros(problem.n_rows), B, False, 1,
+    )  # fmt: skip
+    rng = _core.Rng(0)
+    for _ in range(10_000):
+        kernel.run(problem.n_rows, rng)
+        if kernel.updates == 0:
+            break
+    assert kernel.updates == 0
+    w, alpha = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
+    kernel.output(w, alpha)
+    gap = problem.primal(w[:-1]) - problem.dual(alpha)
+    assert 0 <= gap <= problem.cost**2 @ problem.squared_norms / B
+
+
+def test_perceptron_stops_when_the_data_are_separated():
+    X, _ = matrix.small_data()
+    y = np.where(X @ np.arange(1.0, 13.0) >= 0, 1.0, -1.0)
+    keep = np.abs(X @ np.arange(1.0, 13.0)) > 1
+    problem = LinearProblem(X[keep], y[keep])
+    solution = solve(problem, "perceptron", stop=Epochs(10_000))
+    assert solution.epochs < 10_000
+    assert np.all(problem.y * problem.scores(solution.w) > 0)
+
+
+def test_best_scale_is_a_minimum():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        p, cost = rng.normal(size=20), rng.random(20)
+        norm = rng.random() * 5 + 1e-3
+
+        def value(s, p=p, cost=cost, norm=norm):
+            return 0.5 * s * s * norm + cost @ np.maximum(0, 1 - s * p)
+
+        s = best_scale(p, norm, cost)
+        grid = np.linspace(0, max(2 * s, 1), 2001)
+        assert value(s) <= min(map(value, grid)) + 1e-9
+
+
+@pytest.mark.parametrize("name", matrix.linear_names())
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1e-4, 1e6])
+def test_no_nan_on_columns_scaled_by_a_million(name, loss, C):
+    solver = solver_from(name)
+    if loss not in solver.losses:
+        pytest.skip("not a loss of this solver")
+    X, y = matrix.small_data(dtype="float32")
+    X = X * np.float32(10.0) ** np.linspace(-3, 6, X.shape[1], dtype=np.float32)
+    problem = LinearProblem(X, y, C, loss=loss)
+    solution = solve(problem, solver, stop=Epochs(10))
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite([solution.certificate.primal, solution.certificate.dual]).all()
+    assert solution.certificate.dual <= solution.certificate.primal
+
+
+def test_the_repair_gains_by_its_pass():
+    problem = matrix.small_problem(weighted=False)
+    iterate = after_epochs(SgdR(), problem, 20)
+    clipped = np.clip(iterate.alpha, 0, problem.upper)
+    assert problem.judge(iterate).dual > problem.dual(clipped)
+
+
+# -- good practice ----------------------------------------------------------------------------
+
+
+def test_calibrated_rates_are_near_the_best():
+    problem = matrix.small_problem(n_rows=400, weighted=False)
+    eta0 = bridle.calibrate_rate(problem, sample=200)
+    assert eta0 / 0.5 in 10.0 ** np.arange(-6.0, 2.0)
+
+    def after_one(rate):
+        solver = StochasticGradientDescent(rate="eta0/(1 + eta0 lam t)", eta0=rate)
+        return solve(problem, solver, stop=Epochs(1)).certificate.primal
+
+    assert after_one(eta0) <= 2 * min(after_one(r) for r in 10.0 ** np.arange(-6.0, 2.0))
+    with pytest.raises(ValueError, match="positive"):
+        bridle.calibrate_rate(problem, rates=[0.0])
+
+
+def test_the_search_follows_the_scale_of_the_data():
+    X, y = matrix.small_data(n_rows=300)
+    ratio = search_eta0(LinearProblem(X, y)) / search_eta0(LinearProblem(1000 * X, y))
+    assert 1e4 < ratio < 1e8
+
+
+def test_recalibrating_goes_on():
+    problem = matrix.small_problem(n_rows=200)
+    solver = StochasticGradientDescent(rate="constant", recalibrate_every=150, sample=50)
+    solution = solve(problem, solver, stop=Steps(1000))
+    assert solution.steps == 1000
+    assert np.isfinite(solution.w).all()
+
+
+def test_validation_loss_stops_and_is_in_the_trace():
+    X, y = matrix.small_data(n_rows=400)
+    problem = LinearProblem(X[:100], y[:100], C=100.0)
+    stop = ValidationLoss(X[100:], y[100:], patience=3) | Epochs(500)
+    solution = solve(problem, "dcd", stop=stop)
+    losses = solution.trace["validation_loss"]
+    assert solution.epochs < 500
+    assert "held-out loss" in solution.message
+    assert int(np.argmin(losses)) == len(losses) - 1 - 3
+    assert len(solution.trace["validation_error"]) == len(solution.trace["primal"])
+    record = solution.trace[0]
+    assert record.validation["validation_loss"] >= 0
+    with pytest.raises(ValueError, match="label"):
+        ValidationLoss(X, y[:5])
+
+
+def test_epochs_a_priori():
+    problem = matrix.small_problem(n_rows=800, weighted=False)
+    solution = bridle.epochs_a_priori(problem, "svmsgd", max_epochs=15)
+    assert 1 <= solution.epochs <= 15
+    assert solution.epochs == int(solution.epochs)
+
+
+@pytest.mark.parametrize("bias", matrix.BIASES)
+@pytest.mark.parametrize("loss", matrix.LOSSES)
+def test_gradients_by_finite_differences(loss, bias):
+    problem = matrix.small_problem(loss, bias)
+    w = np.random.default_rng(3).normal(size=problem.n_features)
+    b = 0.0 if bias == "none" else 0.3
+    assert bridle.check_gradient(problem, w, b) < 1e-6
+    assert gradient(problem, w, b)[0].shape == (problem.n_features,)
+
+
+def test_margin_report():
+    problem = matrix.small_problem(weighted=False)
+    solution = solve(problem, "dcd", stop=Gap(1e-8))
+    report = bridle.margin_report(problem, solution.w, solution.b, solution.alpha)
+    assert report.margin == pytest.approx(2 / np.linalg.norm(solution.w))
+    assert report.beyond + report.inside + report.misclassified == problem.n_rows
+    slack = np.maximum(0, 1 - problem.y * problem.scores(solution.w))
+    assert report.misclassified == np.sum(slack > 1)
+    assert report.support_vectors >= report.inside + report.misclassified
+    assert "support vectors" in str(report)
+
+
+def test_rates_are_what_they_say():
+    lam, eta0 = 0.01, 0.5
+    assert rate_of("1/(lam t)", lam).at(4) == pytest.approx(0.25)
+    assert rate_of("1/(lam sqrt t)", lam).at(4) == pytest.approx(0.5)
+    assert rate_of("constant", lam, eta0).at(9) == pytest.approx(lam * eta0)
+    assert rate_of("eta0/t", lam, eta0).at(5) == pytest.approx(lam * eta0 / 5)
+    assert rate_of("eta0/(1 + eta0 lam t)", lam, eta0).at(3) == pytest.approx(
+        lam * eta0 / (1 + eta0 * lam * 3)
+    )
+    with pytest.raises(ValueError, match="rate must be one of"):
+        StochasticGradientDescent(rate="fast")
