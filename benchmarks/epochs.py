@@ -2,8 +2,8 @@
 
     python benchmarks/epochs.py [--rows 200000] [--repeat 5]
 
-One thread, interleaved, the median of the repeats. The margin pass is X @ w by the core and by scipy;
-the peer is scikit-learn's SGDClassifier (one more epoch of a fitted model, shuffled).
+One thread, interleaved, the median of the repeats. The margin pass is X @ w by the core and by
+scipy; the peer is scikit-learn's SGDClassifier (one more epoch of a fitted model, shuffled).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stochastic kernels equal short NumPy twins on the same order of rows, and keep their promises."""
+"""The stochastic kernels equal short NumPy twins, and keep their promises."""
 
 from __future__ import annotations
 
@@ -144,7 +144,9 @@ def test_perceptron_equals_its_twin():
             if w @ Z[i] <= threshold:
                 w += c[i] * Z[i]
     s = best_scale(Z @ w, w @ w, problem.cost)
-    assert iterate.w == pytest.approx(s * w, rel=1e-9)
+    assert iterate.w == pytest.approx(w, rel=1e-9)
+    # Judged at its best scale.
+    assert problem.judge(iterate).w == pytest.approx(s * w, rel=1e-9)
 
 
 @pytest.mark.parametrize("many", [True, False])

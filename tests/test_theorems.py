@@ -1,6 +1,6 @@
 """Pegasos's theorems, measured (Shalev-Shwartz, Singer & Srebro 2007).
 
-f(w; A) = lam/2 |w|^2 + 1/|A| sum_{i in A} max(0, 1 - w.z_i),   c = (sqrt(lam) + R)^2,   R = max |x_i|.
+f(w; A) = lam/2 |w|^2 + 1/|A| sum_{i in A} max(0, 1 - w.z_i),  c = (sqrt(lam) + R)^2,  R = max |x|.
 """
 
 from __future__ import annotations

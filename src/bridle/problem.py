@@ -21,6 +21,7 @@ from bridle.bias import best_bias
 from bridle.certificate import Source
 from bridle.losses import Hinge, Loss, inner, loss_from, weighted_sum
 from bridle.rows import check_vector, make_rows
+from bridle.scale import best_scale
 from bridle.solvers.base import Iterate
 from numpy.typing import ArrayLike, NDArray
 
@@ -212,9 +213,12 @@ class LinearProblem:
             scores += b
         if self.hard_margin:
             return self._judge_hard(joined, b, self.y * scores, alpha, w_alpha, source)
+        if iterate.direction:
+            s = best_scale(self.y * scores, inner(joined, joined), self.cost)
+            joined, scores, b = s * joined, s * scores, s * b
         primal = self._primal(joined, self.y * scores)
         dual = self.loss.dual_value(alpha, self.cost) - 0.5 * inner(w_alpha, w_alpha)
-        return Judgement(np.array(iterate.w, np.float64), b, primal, alpha, dual, source)
+        return Judgement(joined[:-1].copy(), b, primal, alpha, dual, source)
 
     def _judge_hard(
         self, joined: Array, b: float, margins: Array, alpha: Array, w_alpha: Array, source: Source

@@ -26,6 +26,9 @@ class Iterate:
     b: float = 0.0
     alpha: Array | None = None
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
+    direction: bool = (
+        False  # only the direction of w and alpha means anything: judge the best scale
+    )
 
 
 # The loop answers each iterate with the certificate that it took of it, or None if it took none.

@@ -6,10 +6,10 @@ over all rows at each step. With the hinge, the step is a convex combination, so
 
     alpha_i <- (1 - rho_t) alpha_i + rho_t C_i slope(p_i)
 
-stays inside the box and has w = w(alpha): at rho_t = 1/t the method is Frank-Wolfe on the dual.
-The squared hinge is smooth: there the rate is at most 1/L, with L = 1 + 2 lambda_max of
-sum_i C_i z_i z_i', found by power iteration. A free bias is set to its exact best value before
-each step.
+stays inside the box and has w = w(alpha): the method is Frank-Wolfe on the dual, and unless a rate
+is asked for, each step is as long as raises the dual most. The squared hinge is smooth: there the
+step is 1/L and never longer, L = 1 + 2 lambda_max of sum_i C_i z_i z_i', found by power iteration.
+A free bias is set to its exact best value before each step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.bias import best_bias
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.solvers.base import Array, Iterate, Iterates, Solver
 from bridle.solvers.stochastic import (
     RateName,
     check_choice,
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 class GradientDescent(Solver):
     """Steps on all rows at once.
 
-    rate: the formula of eta_t; None is 1/(lam t) for the hinge and as long as is safe, 1/(lam L),
-    for the squared hinge. eta0: its parameter; None calibrates it on `sample` rows.
+    rate: the formula of eta_t; None is an exact line search in the dual for the hinge, and the
+    longest safe step, rho = 1/L, for the squared hinge. eta0: the formula's parameter; None
+    calibrates it on `sample` rows.
     """
 
     rate: RateName | None = None
@@ -70,8 +71,13 @@ class GradientDescent(Solver):
         smooth = problem.loss.name == "squared_hinge"
         longest = 1.0 / _smoothness(problem) if smooth else 1.0
         rate = self._rate(problem, rng)
+        searching = rate is None and not smooth
         w, b = start_weights(problem, start)
         alpha = problem.start_alpha(start)
+        if searching and start is not None:  # along w = w(alpha) only
+            if start.alpha is None:
+                alpha = problem.feasible(Iterate(0, 0.0, start.w, start.b))
+            _core.combine(problem.rows, alpha * problem.y, w, problem.n_threads)
         toward, scores = np.empty_like(w), np.empty(problem.n_rows)
         # A warm start counts as ten steps: the first one at rate 1 would forget it.
         before = 10 if start is not None else 0
@@ -84,22 +90,35 @@ class GradientDescent(Solver):
             slope = problem.loss.slope(problem.y * (scores + b))
             target = problem.cost * slope
             _core.combine(problem.rows, target * problem.y, toward, problem.n_threads)
-            rho = longest if rate is None else min(longest, rate.at(step + before))
+            if rate is not None:
+                rho = min(longest, rate.at(step + before))
+            else:
+                rho = _dual_search(w, toward - w, target - alpha) if searching else longest
             w += rho * (toward - w)
             alpha += rho * (target - alpha)
             yield Iterate(step, float(step), *problem.split(w, b), alpha)
 
     def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.Rate | None:
-        """rho_t, or None for the longest safe step."""
+        """rho_t, or None where the step finds its own length."""
         if self.rate is None:
-            hinge = problem.loss.name != "squared_hinge"
-            return rate_of("1/(lam t)", problem.lam) if hinge else None
+            # The dual of the perceptron's loss is highest at w = 0: nothing to search for.
+            perceptron = problem.loss.name == "perceptron"
+            return rate_of("1/(lam t)", problem.lam) if perceptron else None
         if not needs_eta0(self.rate) or self.eta0 is not None:
             return rate_of(self.rate, problem.lam, self.eta0 or 1.0)
         from bridle.practice import calibrate_rate
 
         eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next())
         return rate_of(self.rate, problem.lam, eta0)
+
+
+def _dual_search(w: Array, dw: Array, d_alpha: Array) -> float:
+    """The rho in [0, 1] that maximises D(alpha + rho d_alpha); w = w(alpha), the hinge."""
+    curvature = float(dw @ dw)
+    rise = float(d_alpha.sum()) - float(w @ dw)
+    if curvature == 0:
+        return 1.0 if rise > 0 else 0.0
+    return min(1.0, max(0.0, rise / curvature))
 
 
 def _smoothness(problem: LinearProblem) -> float:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.scale import best_scale
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
 from bridle.solvers.stochastic import bucket_size, check_counts, check_positive, start_weights
 
@@ -81,6 +80,4 @@ class Norma(Solver):
             kernel.run(n, rng)
             step += n
             kernel.output(w, alpha)
-            margins = problem.y * problem.scores(*problem.split(w))
-            s = best_scale(margins, float(w @ w), problem.cost)
-            yield Iterate(step, step / m, *problem.split(s * w), s * alpha)
+            yield Iterate(step, step / m, *problem.split(w), alpha, direction=True)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.scale import best_scale
 from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
 from bridle.solvers.stochastic import bucket_size, check_counts, start_weights
 
@@ -66,16 +65,7 @@ class Perceptron(Solver):
             step += n
             quiet = 0 if kernel.updates else quiet + n
             kernel.output(w, counts)
-            yield self._scaled(problem, Iterate(step, step / m, *problem.split(w), weight * counts))
-
-    def _scaled(self, problem: LinearProblem, iterate: Iterate) -> Iterate:
-        """The same direction at its best scale, and the dual ray at its own."""
-        margins = problem.y * problem.scores(iterate.w, iterate.b)
-        joined = problem.join(iterate.w, iterate.b)
-        squared_norm = float(joined @ joined)
-        s = best_scale(margins, squared_norm, problem.cost)
-        assert iterate.alpha is not None
-        up = float(iterate.alpha.sum()) / squared_norm if squared_norm > 0 else 0.0
-        return Iterate(
-            iterate.step, iterate.epoch, s * iterate.w, s * iterate.b, up * iterate.alpha
-        )
+            # On the ray through the counts the dual is highest at s = sum alpha / |w|^2.
+            ray = weight * counts
+            s = float(ray.sum()) / kernel.squared_norm if kernel.squared_norm > 0 else 0.0
+            yield Iterate(step, step / m, *problem.split(w), s * ray, direction=True)
