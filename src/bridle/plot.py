@@ -134,3 +134,64 @@ def save_path(path: str | os.PathLike[str], solutions: Any, errors: Mapping[str,
     figure = _figure((7, 6))
     plot_path(solutions, errors, figure.subplots(2, 1, sharex=True))
     _save(figure, path)
+
+
+def plot_comparison(comparison: Any, axes: Any) -> None:
+    """Gap, suboptimality and, if there is one, test error (rows) over seconds and epochs (columns).
+
+    axes: two columns; three rows if the runs have test errors, else two.
+    """
+    for style, run in enumerate(comparison.runs):
+        trace = run.trace
+        suboptimality = comparison.suboptimality(trace["primal"])
+        values = [trace["relative_gap"], suboptimality, 100 * trace["validation_error"]]
+        for across, key in enumerate(("seconds_solver", "epoch")):
+            for down, ax in enumerate(axes[:, across]):
+                x, y = trace[key], values[down]
+                shown = (x > 0) & (y > 0) & np.isfinite(y)
+                ax.plot(
+                    x[shown], y[shown], label=run.name, linewidth=1.5,
+                    markersize=8 if run.is_peer else 5,
+                    color=COLOURS[style % len(COLOURS)], marker=MARKERS[style % len(MARKERS)],
+                    # Each point of a peer is a run of its own, at another tolerance.
+                    linestyle="none" if run.is_peer else LINES[style % len(LINES)],
+                    markevery=max(1, int(shown.sum()) // MARKERS_PER_CURVE),
+                )  # fmt: skip
+    names = ["certified gap (P - D) / P", "suboptimality P / D* - 1", "test error (%)"]
+    for down, row in enumerate(axes):
+        row[0].set_ylabel(names[down])
+        for ax in row:
+            ax.set(xscale="log", yscale="log")
+            ax.grid(True, which="major", color="0.88", linewidth=0.8)
+            ax.set_axisbelow(True)
+            if down < 2:
+                ax.axhline(comparison.gap, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+            else:
+                ax.set_ylim(top=min(60.0, ax.get_ylim()[1]))  # w = 0 gets every row wrong
+                _plain_percentages(ax)
+    axes[-1, 0].set_xlabel("solver time (seconds)")
+    axes[-1, 1].set_xlabel("epochs")
+
+
+def _plain_percentages(ax: Any) -> None:
+    """Numbers as people write them: errors rarely span a power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def save_comparison(path: str | os.PathLike[str], comparison: Any, *, title: str = "") -> None:
+    """`plot_comparison` into a file; its suffix chooses the format."""
+    rows = 3 if any(run.error_test is not None for run in comparison.runs) else 2
+    figure = _figure((10, 3.2 * rows + 0.8))
+    axes = figure.subplots(rows, 2, sharex="col", sharey="row")
+    plot_comparison(comparison, axes)
+    figure.suptitle(title)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(6, len(labels)), frameon=False,
+        handlelength=4,
+    )  # fmt: skip
+    _save(figure, path)

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "predict": ("bridle.cli.predict", "predict", "Apply a model to an svmlight file."),
     "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
     "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
+    "compare": ("bridle.cli.compare", "compare", "Compare solvers on an svmlight file."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 
