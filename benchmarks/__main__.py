@@ -70,8 +70,16 @@ def main() -> None:
             optimum = find_optimum(data, C, 60.0)
             for n_threads in chosen.threads:
                 cells.append(
-                    measure(data, C, n_threads, ours=ours, peers=peers, optimum=optimum,
-                            accuracies=chosen.accuracies, rounds=chosen.rounds)  # fmt: skip
+                    measure(
+                        data,
+                        C,
+                        n_threads,
+                        ours=ours,
+                        peers=peers,
+                        optimum=optimum,
+                        accuracies=chosen.accuracies,
+                        rounds=chosen.rounds,
+                    )  # fmt: skip
                 )
                 print(table(cells[-1:], chosen.accuracies), flush=True)
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-
 from bridle.data import make_corpus, read_svmlight
 
 CACHE = Path(os.environ.get("BRIDLE_BENCH_CACHE", ".cache/benchmarks"))

@@ -92,9 +92,7 @@ def find_optimum(data: Data, C: float, limit: float) -> tuple[float, float]:
     return certificate.dual, certificate.relative_gap
 
 
-def timed(
-    contestant: Contestant, ready: Any, data: Data, cell: Cell, setting: Any
-) -> Run:
+def timed(contestant: Contestant, ready: Any, data: Data, cell: Cell, setting: Any) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "failed to converge": we see how far it got
         start, cpu = time.perf_counter(), time.process_time()
@@ -135,7 +133,9 @@ def measure(
     ready = {who.name: who.prepare(data) for who in contestants}
     plan: dict[tuple[str, Any], tuple[Contestant, list[Run]]] = {}
     for who in contestants:
-        tried = [] if isinstance(who, Bridle) else sweep(who, ready[who.name], data, cell, accuracies)
+        tried = (
+            [] if isinstance(who, Bridle) else sweep(who, ready[who.name], data, cell, accuracies)
+        )
         for accuracy in accuracies:
             setting = accuracy if isinstance(who, Bridle) else choose(tried, accuracy)
             if setting is None:

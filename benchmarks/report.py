@@ -17,9 +17,13 @@ def table(cells: Sequence[Cell], accuracies: Sequence[float], *, header: bool = 
         lines.append("milliseconds: ours (certified) / the fastest peer's (in hindsight) = ratio")
         lines.append(HEAD + "".join(f"   {f'e = {e:g}':^38}" for e in accuracies))
     for cell in cells:
-        for who in sorted({w for es in cell.entries.values() for w in es if w.startswith("bridle")}):
+        for who in sorted(
+            {w for es in cell.entries.values() for w in es if w.startswith("bridle")}
+        ):
             line = f"{cell.data:12} {cell.C:7g} {cell.n_threads:7d}"
-            lines.append(line + "".join(f"   {describe(cell, e, who):38}" for e in accuracies) + who)
+            lines.append(
+                line + "".join(f"   {describe(cell, e, who):38}" for e in accuracies) + who
+            )
     return "\n".join(lines)
 
 
@@ -59,7 +63,9 @@ def picture(cells: Sequence[Cell], accuracies: Sequence[float], path: Path) -> N
             )  # fmt: skip
         axis.axvline(1, color="black", linewidth=0.8)
         axis.axvline(4, color="grey", linewidth=0.8, linestyle=":")
-        axis.set(xscale="log", title=f"to {accuracy:g}", xlabel="times faster than the fastest peer")
+        axis.set(
+            xscale="log", title=f"to {accuracy:g}", xlabel="times faster than the fastest peer"
+        )
     axes[0, 0].set_yticks(range(len(names)), names)
     axes[0, 0].invert_yaxis()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -1,0 +1,34 @@
+"""auto starts with dcd and goes on with newton where dcd crawls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridle import Epochs, Gap, LinearProblem, Status, solve
+from bridle.data import make_corpus
+
+
+def low_dimensional(C, bias="none"):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 32)) * np.linspace(0.1, 1.0, 32)
+    y = np.where(X @ rng.normal(size=32) + rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    return LinearProblem(X, y, C, bias=bias)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_newton_takes_over_where_dcd_crawls(bias):
+    problem = low_dimensional(100.0, bias)
+    stop = Gap(1e-5) | Epochs(100)
+    assert solve(problem, "dcd", stop=stop).status is Status.BUDGET
+    solution = solve(problem, "auto", stop=stop)
+    assert solution.status is Status.CONVERGED
+    # Epochs and steps are counted on, not anew.
+    assert np.all(np.diff(solution.trace["epoch"]) > 0)
+    assert solution.steps >= 8 * problem.n_rows
+
+
+def test_dcd_goes_on_where_it_is_fast():
+    easy, text = low_dimensional(0.01), LinearProblem(*make_corpus(2000), 1.0)
+    for problem in (easy, text):
+        ours, dcd = solve(problem, "auto"), solve(problem, "dcd")
+        assert ours.w.tobytes() == dcd.w.tobytes()
