@@ -73,6 +73,7 @@ _HOME = {
     "InteriorPoint": "bridle.solvers.interior_point",
     "GapWarning": "bridle.estimators",
     "LinearSVC": "bridle.estimators",
+    "LinearSVCCV": "bridle.estimators",
     "load_model": "bridle.model_io",
     "save_model": "bridle.model_io",
     "LinearModel": "bridle.model_io",

@@ -8,10 +8,11 @@ from typing import Any
 # name -> module: a new estimator is one file and one line here.
 _HOME = {
     "LinearSVC": "bridle.estimators.linear",
+    "LinearSVCCV": "bridle.estimators.linear_cv",
     "GapWarning": "bridle.estimators.base",
 }
 
-__all__ = ["GapWarning", "LinearSVC"]
+__all__ = ["GapWarning", "LinearSVC", "LinearSVCCV"]
 
 
 def __getattr__(name: str) -> Any:

@@ -129,8 +129,19 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, labels = validate_data(self, X, y, **_MATRIX)
         weights = row_weights(sample_weight, X.shape[0])
         classes, codes = encode_labels(labels, weights)
+        self._fit(X, classes, codes, weights, self.C)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        classes: NDArray[Any],
+        codes: NDArray[np.intp],
+        weights: Array | None,
+        C: float,
+    ) -> None:
         found = solve_one_vs_rest(
-            X, codes, len(classes), self.C, loss=self.loss, bias=self._bias(),
+            X, codes, len(classes), C, loss=self.loss, bias=self._bias(),
             bias_scale=self.intercept_scaling, n_threads=self.n_threads, solver=self.solver,
             sample_weight=with_class_weight(weights, self.class_weight, classes, codes),
             stop=self._stop(), watch=self._watcher(classes), start=self._starts(classes, X.shape),
@@ -138,7 +149,6 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         self._keep(found, classes, codes)
         self._warn()
-        return self
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes)."""
@@ -240,4 +250,4 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if worst.relative_gap <= self.tol:
             return
         hint = "raise max_iter or max_seconds, scale the features, or lower C"
-        warnings.warn(GapWarning(f"{self.message_} ({hint})", worst, self.tol), stacklevel=3)
+        warnings.warn(GapWarning(f"{self.message_} ({hint})", worst, self.tol), stacklevel=4)

@@ -1,0 +1,58 @@
+"""LinearSVCCV: the scores are those of a grid search, every gap is certified, work is shared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridle import LinearSVC, LinearSVCCV
+from bridle.data.corpus import make_corpus
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import matrix
+
+CS = np.geomspace(0.01, 1.0, 6)
+
+
+@parametrize_with_checks([LinearSVCCV(Cs=3, cv=3)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_same_scores_as_a_grid_search(classes):
+    X, y = matrix.small_data(n_rows=150)
+    if classes == 3:
+        y = y + 2.0 * (X[:, 0] > 0.5)
+    folds = StratifiedKFold(4)
+    ours = LinearSVCCV(Cs=CS, cv=folds, tol=1e-7).fit(X, y)
+    grid = GridSearchCV(LinearSVC(tol=1e-7), {"C": CS}, cv=folds).fit(X, y)
+    assert ours.scores_.mean(axis=0) == pytest.approx(grid.cv_results_["mean_test_score"])
+    assert grid.best_params_["C"] == ours.C_
+    assert ours.coef_ == pytest.approx(grid.best_estimator_.coef_, abs=1e-4)
+    assert np.all(ours.gaps_ <= 1e-7)
+
+
+def test_neighbours_share_solutions():
+    X, y = make_corpus(1500)
+    near = LinearSVCCV(Cs=np.geomspace(0.05, 0.1, 40), cv=3, tol=1e-2).fit(X, y)
+    assert np.all(near.gaps_ <= 1e-2)
+    assert near.n_solves_ < near.gaps_.size / 2
+
+
+def test_groups_weights_and_bad_values():
+    X, y = matrix.small_data()
+    groups = np.arange(len(y)) % 5
+    weights = np.random.default_rng(0).choice([0.0, 1.0, 3.0], len(y))
+    fitted = LinearSVCCV(Cs=CS, cv=GroupKFold(5)).fit(X, y, weights, groups=groups)
+    assert fitted.scores_.shape == (5, len(CS))
+    with pytest.raises(ValueError, match="Cs must be positive"):
+        LinearSVCCV(Cs=[1.0, -1.0]).fit(X, y)
+    with pytest.raises(ValueError, match="Cs must be at least 1"):
+        LinearSVCCV(Cs=0).fit(X, y)
+
+
+def test_the_default_grid_does_not_mind_the_scale_of_the_data():
+    X, y = matrix.small_data()
+    a, b = LinearSVCCV(Cs=4).fit(X, y), LinearSVCCV(Cs=4).fit(X * 1000.0, y)
+    assert a.Cs_ == pytest.approx(b.Cs_ * 1e6)
