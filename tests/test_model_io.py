@@ -328,7 +328,6 @@ def test_fingerprint_is_of_the_data_not_of_their_storage() -> None:
 def test_estimators_and_command_line_read_each_others_models(
     tmp_path: Path, n_classes: int, bias: str
 ) -> None:
-    pytest.importorskip("bridle.estimators.linear")
     from bridle.cli import main
     from bridle.data import write_svmlight
     from click.testing import CliRunner
@@ -344,6 +343,13 @@ def test_estimators_and_command_line_read_each_others_models(
     )
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["primal"] == pytest.approx(fitted.certificate_.primal)
+    assert json.loads(told.stdout)["trained_on_these_data"] is None  # estimators keep no record
+    save_model(tmp_path / "weighted", fitted.set_params(class_weight="balanced").fit(X, y))
+    told = CliRunner().invoke(
+        main, ["certify", str(tmp_path / "d.svm"), str(tmp_path / "weighted")]
+    )
+    assert told.exit_code == 2
+    assert "weights" in told.stderr
 
     arguments = ["train", str(tmp_path / "d.svm"), str(tmp_path / "theirs"), "-c", "0.5"]
     trained = CliRunner().invoke(main, [*arguments, "--bias", bias])

@@ -108,6 +108,7 @@ class Objective:
 class LinearModel:
     """Linear decision functions: one for two classes, else one for each class against the rest.
 
+    fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
     """
@@ -221,7 +222,7 @@ class LinearModel:
                 weighted=getattr(estimator, "weighted_", estimator.class_weight is not None),
             ),
             certificates=tuple(estimator.certificates_),
-            fingerprint=getattr(estimator, "fingerprint_", ""),
+            fingerprint="",
             n_rows=0 if signed is None else signed.shape[1],
             alpha=None if signed is None else np.abs(signed),
             info={
@@ -241,6 +242,7 @@ class LinearModel:
         )  # fmt: skip
         estimator.coef_, estimator.intercept_ = self.coef, self.intercept
         estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
+        estimator.weighted_ = self.objective.weighted
         estimator.certificates_ = list(self.certificates)
         estimator.certificate_ = self.certificate
         estimator.status_ = Status(self.info["status"]) if "status" in self.info else None

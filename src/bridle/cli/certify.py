@@ -60,7 +60,7 @@ def certify(
     if len(strange):
         raise InputError(f"{data}: the label {plain(strange[0])} is none of the model's classes")
     sized = fit_width(fitted, X, data)
-    same = fingerprint(X, y) == fitted.fingerprint
+    same = fingerprint(X, y) == fitted.fingerprint if fitted.fingerprint else None
     with clock.timing("certify"), reported():
         certificates = _certificates(sized, X, y, max_seconds, threads)
         error = float(np.mean(sized.predict(X, n_threads=threads) != y))
@@ -88,7 +88,7 @@ def certify(
         return
     click.echo(
         f"{model}: certified gap {whole.relative_gap:.2e} on {data}"
-        f"{'' if same else ', which it was not trained on'}"
+        f"{', which it was not trained on' if same is False else ''}"
     )
     click.echo(f"primal {whole.primal:.8g}, dual {whole.dual:.8g}; error {percent(error)}")
     click.echo(f"the file itself says {fitted.certificate.relative_gap:.2e}")
