@@ -34,6 +34,8 @@ _HOME = {
     "ValidationLoss": "bridle.stopping",
     "CuttingPlaneModel": "bridle.cutting_plane",
     "certify": "bridle.certify",
+    "compare": "bridle.compare",
+    "Comparison": "bridle.compare",
     "path": "bridle.path",
     "Path": "bridle.path",
     "certify_weights": "bridle.certify",
