@@ -344,7 +344,7 @@ def test_estimators_and_command_line_read_each_others_models(
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["primal"] == pytest.approx(fitted.certificate_.primal)
     assert json.loads(told.stdout)["trained_on_these_data"] is None  # estimators keep no record
-    save_model(tmp_path / "weighted", fitted.set_params(class_weight="balanced").fit(X, y))
+    save_model(tmp_path / "weighted", fitted.fit(X, y, np.full(80, 2.0)))
     told = CliRunner().invoke(
         main, ["certify", str(tmp_path / "d.svm"), str(tmp_path / "weighted")]
     )
@@ -361,6 +361,16 @@ def test_estimators_and_command_line_read_each_others_models(
     assert again.certificate_ == model.certificate
     save_model(tmp_path / "again", again)
     assert load_model(tmp_path / "again").objective == model.objective
+
+
+def test_a_cross_validated_estimator_is_saved_with_the_c_it_found(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(60, 4))
+    fitted = bridle.LinearSVCCV(Cs=[0.01, 1.0], cv=3).fit(X, X[:, 0] > 0)
+    save_model(tmp_path / "m", fitted)
+    model = load_model(tmp_path / "m")
+    assert model.objective.C == fitted.C_
+    np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

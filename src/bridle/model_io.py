@@ -208,18 +208,19 @@ class LinearModel:
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """What a fitted LinearSVC knows. `save_model` takes the estimator itself, too."""
+        """What a fitted LinearSVC or LinearSVCCV knows. `save_model` takes the estimator itself, too."""
         bias = estimator.bias or ("regularised" if estimator.fit_intercept else "none")
         solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
         loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
         names = getattr(estimator, "feature_names_in_", None)
+        C = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # found by LinearSVCCV
         return cls(
             coef=np.asarray(estimator.coef_, np.float64),
             intercept=np.asarray(estimator.intercept_, np.float64),
             classes=estimator.classes_,
             objective=Objective(
-                loss, float(estimator.C), bias, float(estimator.intercept_scaling),
-                weighted=getattr(estimator, "weighted_", estimator.class_weight is not None),
+                loss, float(C), bias, float(estimator.intercept_scaling),
+                weighted=estimator.weighted_,
             ),
             certificates=tuple(estimator.certificates_),
             fingerprint="",

@@ -83,6 +83,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: Array
     dual_coef_: Array
     n_features_in_: int
+    weighted_: bool  # whether rows or classes had weights, which model files do not hold
 
     def __init__(
         self,
@@ -140,6 +141,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights: Array | None,
         C: float,
     ) -> None:
+        self.weighted_ = weights is not None or self.class_weight is not None
         found = solve_one_vs_rest(
             X, codes, len(classes), C, loss=self.loss, bias=self._bias(),
             bias_scale=self.intercept_scaling, n_threads=self.n_threads, solver=self.solver,
