@@ -208,7 +208,7 @@ class LinearModel:
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
-        """What a fitted LinearSVC or LinearSVCCV knows. `save_model` takes the estimator itself, too."""
+        """What a fitted LinearSVC or LinearSVCCV knows; `save_model` takes these as they are."""
         bias = estimator.bias or ("regularised" if estimator.fit_intercept else "none")
         solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
         loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
