@@ -7,6 +7,7 @@ once for two classes, and once for each class against the others for more.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from bridle.estimators.base import (
     with_class_weight,
 )
 from bridle.losses import Loss
+from bridle.model_io import LinearModel, ModelError, load_model, save_model
 from bridle.ovr import OneVsRest, Watcher, solve_one_vs_rest
 from bridle.problem import Bias
 from bridle.rows import view_rows
@@ -75,6 +77,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     trace_ : how they came about, summed over the problems; `traces_`: each one's.
     status_, message_ : how the fit ended: the worst of the problems' endings.
     n_iter_ : epochs, the most of any problem.
+    weighted_ : whether rows or classes had weights.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
 
@@ -150,6 +153,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed=seed_from(self.random_state),
         )  # fmt: skip
         self._keep(found, classes, codes)
+        self.weighted_ = weights is not None or self.class_weight is not None
         self._warn()
 
     def decision_function(self, X: Any) -> Array:
@@ -170,6 +174,22 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
         labels: NDArray[Any] = self.classes_[best]
         return labels
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, which the command line reads too."""
+        check_is_fitted(self)
+        save_model(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LinearSVC:
+        """A fitted estimator from a model file, whoever wrote it: `save` or the command line."""
+        model = load_model(path)
+        if not isinstance(model, LinearModel):
+            raise ModelError(
+                f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not a linear one"
+            )
+        estimator: LinearSVC = model.to_estimator()
+        return estimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
