@@ -149,7 +149,7 @@ class LinearProblem:
 
     @property
     def bias_precision(self) -> float:
-        """The factor of b^2/2 in the objective: 0 if the bias is free, infinite if there is none."""
+        """The factor of b^2/2 in the objective: 0 for a free bias, infinite for none."""
         if self.bias == "regularised":
             return self.bias_scale**-2
         return 0.0 if self.bias == "free" else np.inf

@@ -1,7 +1,7 @@
 """The default: the solver that suits the problem.
 
-Small problems go to the interior point method, which is exact and minds no scaling. All others start
-with dual coordinate descent: a feasible dual point at every moment and the fastest certified
+Small problems go to the interior point method, which is exact and minds no scaling. All others
+start with dual coordinate descent: a feasible dual point at every moment and the fastest certified
 convergence on sparse data, with every bias and loss. It crawls where features are few and C is
 large. Newton's method does not mind either, but costs as much as dozens of passes whatever the
 problem. So dcd is watched: once it has taken as many passes as newton would, or its present rate
@@ -24,8 +24,10 @@ from bridle.solvers.newton import Newton
 if TYPE_CHECKING:
     from bridle._core import Rng
 
-# Multiplications in a step of the interior point method: a few milliseconds.
+# The interior point method takes problems of at most so many multiplications a step, a few
+# milliseconds, and so many entries: it copies the rows into a dense matrix.
 SMALL = 2**24
+SMALL_ENTRIES = 2**20
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Auto(Solver):
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
-        if operations(problem) <= SMALL and not problem.hard_margin:
+        entries = problem.n_rows * problem.n_features
+        small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
+        if small and not problem.hard_margin:
             return InteriorPoint()
         return DualCoordinateDescent()
 
