@@ -11,7 +11,7 @@ demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
 
 test: $(VENV)/.built
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
@@ -51,14 +51,14 @@ wheel: $(VENV)/.tools
 	$(WHEEL_BIN)/python -m pip install --quiet --group test
 	env PATH="$(CURDIR)/$(WHEEL_BIN)" CC=/nonexistent CXX=/nonexistent \
 	  $(WHEEL_BIN)/python -m pip install --quiet dist/bridle-*.whl
-	env PATH="$(CURDIR)/$(WHEEL_BIN)" $(WHEEL_BIN)/python -m pytest
+	env PATH="$(CURDIR)/$(WHEEL_BIN)" $(WHEEL_BIN)/python -m pytest -n auto
 
 # The kernels and readers under the address and undefined-behaviour sanitizers. Leaks are not
 # looked for: the interpreter itself leaves memory to the system at exit.
 SANITIZED := .venv-sanitize
 sanitize: $(SANITIZED)/.built
 	env LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q $(SANITIZE_TESTS)
+	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q -n auto $(SANITIZE_TESTS)
 
 SANITIZE_TESTS := tests/test_kernels.py tests/test_svmlight.py tests/test_problem.py
 
