@@ -165,7 +165,7 @@ class Breaks:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_broken_oracle_names_the_sample_and_keeps_the_best_model(how, name):
     oracle, X, Y = chain_data(0)
-    problem = StructuredProblem(Breaks(oracle, how, X[5], 12), X, Y)
+    problem = StructuredProblem(Breaks(oracle, how, X[5], 4), X, Y)
     with pytest.raises(OracleError, match="sample 5: ") as caught:
         solve(problem, name, stop=Gap(1e-9) | Epochs(100))
     assert caught.value.sample == 5
@@ -201,3 +201,12 @@ def test_names_are_checked():
         solve(linear, "bcfw")
     with pytest.raises(ValueError, match="sampling"):
         solver_from("bcfw", sampling="none")
+
+
+def test_the_number_of_cuts_does_not_grow_with_the_number_of_rows():
+    steps = []
+    for n in (50, 200, 800):
+        _, fast = both_problems(8, 1.0, n=n, longest=3)
+        fast.cost[:] = 20.0 / n  # the same weight for the sum of the losses
+        steps.append(solve(fast, "one-slack", stop=Gap(1e-3) | Epochs(500)).steps)
+    assert steps[2] <= 1.3 * max(steps[:2]), steps

@@ -109,6 +109,10 @@ class CuttingPlaneModel:
         chosen = self.beta if beta is None else np.ascontiguousarray(beta, np.float64)
         return self._cuts.combine(chosen)
 
+    def products(self, w: ArrayLike) -> Array:
+        """w.G_c for every cut."""
+        return self._cuts.products(np.ascontiguousarray(w, np.float64))
+
     def drop_idle(self) -> Indices:
         """Forget cuts that have been idle for long; the positions of those kept, in order."""
         keep = np.flatnonzero(self._idle_for < self.idle)
@@ -126,6 +130,9 @@ class _Cuts(Protocol):
 
     def combine(self, beta: Array) -> Array:
         """sum_c beta_c G_c."""
+
+    def products(self, w: Array) -> Array:
+        """w.G_c for every cut."""
 
     def keep(self, positions: Indices) -> None:
         """Forget all others."""
@@ -151,6 +158,10 @@ class _DenseCuts:
         used = np.flatnonzero(beta)
         w: Array = beta[used] @ self._cuts[used]
         return w
+
+    def products(self, w: Array) -> Array:
+        products: Array = self._cuts[: self._n] @ w
+        return products
 
     def keep(self, positions: Indices) -> None:
         self._n = len(positions)
@@ -184,6 +195,11 @@ class _SparseCuts:
         w = np.empty(self._dimension + 1)
         _core.combine(self._rows(), beta, w, 1)
         return w[:-1]
+
+    def products(self, w: Array) -> Array:
+        products = np.empty(len(self._offsets) - 1)
+        _core.scores(self._rows(), np.append(w, 0.0), products, 1)
+        return products
 
     def keep(self, positions: Indices) -> None:
         offsets = np.array(self._offsets)

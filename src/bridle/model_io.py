@@ -58,6 +58,7 @@ assert _PREAMBLE.size == ALIGNMENT
 # kind -> (module, class): a new kind of model is one class and one line here.
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.model_io", "LinearModel"),
+    "chain": ("bridle.structured.tagger", "ChainModel"),
 }
 
 
@@ -91,7 +92,7 @@ class Objective:
     def as_dict(self) -> dict[str, Any]:
         """For the header; an infinite C becomes a word, which JSON has no number for."""
         return {
-            "loss": self.loss, "C": _to_json(self.C), "bias": self.bias,
+            "loss": self.loss, "C": json_number(self.C), "bias": self.bias,
             "bias_scale": self.bias_scale, "weighted": self.weighted,
         }  # fmt: skip
 
@@ -192,10 +193,10 @@ class LinearModel:
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """For `save_model`."""
         fields = {
-            "classes": _classes_to_json(self.classes),
+            "classes": _classesjson_number(self.classes),
             "objective": self.objective.as_dict(),
             "certificates": [
-                {"primal": _to_json(c.primal), "dual": _to_json(c.dual), "source": c.source}
+                {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
                 for c in self.certificates
             ],
             "fingerprint": self.fingerprint,
@@ -437,12 +438,12 @@ def _source(value: Any) -> Any:
     return value
 
 
-def _to_json(value: float) -> float | str:
+def json_number(value: float) -> float | str:
     """JSON has no infinity: it becomes a word that float() understands."""
     return float(value) if math.isfinite(value) else str(float(value))
 
 
-def _classes_to_json(classes: NDArray[Any]) -> dict[str, Any]:
+def _classesjson_number(classes: NDArray[Any]) -> dict[str, Any]:
     kind = classes.dtype.kind
     dtype = classes.dtype.newbyteorder("<").str
     if dtype in CLASS_DTYPES:

@@ -30,6 +30,9 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "newton": ("bridle.solvers.newton", "Newton"),
     "cg": ("bridle.solvers.cg", "ConjugateGradients"),
     "qp": ("bridle.solvers.qp", "QuadraticProgramme"),
+    "n-slack": ("bridle.solvers.n_slack", "NSlack"),
+    "one-slack": ("bridle.solvers.one_slack", "OneSlack"),
+    "subgradient": ("bridle.solvers.structured_subgradient", "StructuredSubgradient"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
 }

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.certificate import Source
 from bridle.problem import Judgement
 from bridle.rows import check_vector
 from bridle.structured.oracle import Array, Oracle, OracleError, SparseVector, sparse_vector
@@ -135,18 +136,16 @@ class StructuredBase:
 
     def judge(self, iterate: Any) -> Judgement:
         """The primal value of the iterate by one oracle pass, and the dual value of its mean."""
-        w, alpha = np.array(iterate.w, np.float64), iterate.alpha
-        if alpha is None:  # no combination: the single most violated constraints are one
-            cut = self.cut(w)
-            primal, alpha = 0.5 * float(w @ w) + cut.value, self._best_scale(cut)
-            return Judgement(w, 0.0, primal, alpha, self.dual(alpha), "repair")
-        alpha = np.array(alpha, np.float64)
-        return Judgement(w, 0.0, self.primal(w), alpha, self.dual(alpha), "solver")
-
-    def _best_scale(self, cut: Cut) -> Array:
-        squared_norm = float(cut.features @ cut.features)
-        scale = min(1.0, cut.loss / squared_norm) if squared_norm > 0 else 1.0
-        return scale * cut.alpha
+        w = np.array(iterate.w, np.float64)
+        alpha = iterate.alpha
+        if alpha is None:  # no combination: the most violated constraints are one
+            alpha = self.cut(w).alpha
+        # Part of every row's weight may stay with its truth, whose constraint is 0 >= 0.
+        squared_norm = float(alpha[:-1] @ alpha[:-1])
+        scale = min(1.0, float(alpha[-1]) / squared_norm) if squared_norm > 0 else 1.0
+        source: Source = "solver" if scale == 1.0 and iterate.alpha is not None else "repair"
+        alpha = scale * alpha
+        return Judgement(w, 0.0, self.primal(w), alpha, self.dual(alpha), source)
 
     def _unit_cost(self) -> Array:
         """C_i, or the weights alone for the hard margin, where only the directions matter."""

@@ -1,0 +1,84 @@
+"""The n-slack cutting-plane method.
+
+    min_w,xi  1/2 |w|^2 + sum_i C_i xi_i   such that   w.psi_i(y) >= Delta(y_i, y) - xi_i
+
+with the constraints of each row found one at a time: every row whose most violated constraint is
+worse than its slack adds it, and the quadratic programme over all of them is solved again
+(Tsochantaridis, Joachims, Hofmann & Altun, JMLR 2005). Constraints without weight for long are
+forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from bridle.cutting_plane import CuttingPlaneModel
+from bridle.solvers.base import Iterate, Iterates, Solver
+
+if TYPE_CHECKING:
+    from bridle._core import Rng
+    from bridle.structured.problem import StructuredBase
+
+
+@dataclass(frozen=True)
+class NSlack(Solver):
+    """Cutting planes row by row.
+
+    idle: constraints that had no weight in so many rounds are forgotten. parts: the programme is
+    solved again after each of so many parts of the rows.
+    """
+
+    idle: int = 50
+    parts: int = 10
+
+    name: ClassVar[str] = "n-slack"
+    kinds: ClassVar[tuple[str, ...]] = ("structured",)
+
+    def __post_init__(self) -> None:
+        if self.parts < 1:
+            raise ValueError(f"parts must be at least 1, got {self.parts}")
+
+    def iterates(
+        self,
+        problem: StructuredBase,
+        *,
+        start: Any = None,
+        rng: Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate after the oracle has been asked about every row once."""
+        n = problem.n_rows
+        model = CuttingPlaneModel(
+            problem.n_features, caps=problem.cost, idle=self.idle, sparse=True
+        )
+        w = np.zeros(problem.n_features) if start is None else np.array(start.w, np.float64)
+        slack = np.zeros(n)
+        bounds = np.linspace(0, n, min(self.parts, n) + 1).astype(int)
+        step = epoch = 0
+        while True:
+            excess = 0.0  # of the losses over the slacks: the gap, were w the same throughout
+            for begin, end in pairwise(bounds.tolist()):
+                added = 0
+                for i in range(begin, end):
+                    step += 1
+                    constraint = problem.constraint(i, w)
+                    violation = constraint.violation(w)
+                    if violation > slack[i] + 1e-12 * max(1.0, constraint.loss):
+                        excess += float(problem.cost[i]) * (violation - slack[i])
+                        psi = constraint.psi
+                        model.add((psi.indices, psi.values), constraint.loss, i)
+                        added += 1
+                if added:
+                    w = model.solve().w
+                    slack[:] = 0.0
+                    np.maximum.at(slack, model.group, model.r - model.products(w))
+            model.drop_idle()
+            epoch += 1
+            alpha = np.append(w, float(model.r @ model.beta))
+            dual = float(alpha[-1]) - 0.5 * float(w @ w)
+            estimate = excess / (excess + dual) if excess + dual > 0 else 0.0
+            yield Iterate(step, epoch, w, 0.0, alpha, estimate)
