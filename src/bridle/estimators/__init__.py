@@ -10,9 +10,13 @@ _HOME = {
     "LinearSVC": "bridle.estimators.linear",
     "LinearSVCCV": "bridle.estimators.linear_cv",
     "GapWarning": "bridle.estimators.base",
+    "ChainSVM": "bridle.estimators.chain",
+    "MulticlassSVC": "bridle.estimators.multiclass",
+    "StructuredSVM": "bridle.estimators.structured",
 }
 
 __all__ = ["GapWarning", "LinearSVC", "LinearSVCCV"]
+__all__ = ["ChainSVM", "GapWarning", "LinearSVC", "MulticlassSVC", "StructuredSVM"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,115 @@
+"""ChainSVM: label sequences, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bridle.estimators.base import GapWarning, seed_from
+from bridle.solve import Solution
+from bridle.solvers import Solver
+from bridle.stopping import Epochs, Gap
+from bridle.structured.segments import SequenceScores, score_sequences
+from bridle.structured.tagger import ChainModel, Extras, train_chain
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+
+class ChainSVM(BaseEstimator):  # type: ignore[misc]
+    """Structural SVM for sequences: emissions and transitions, Hamming's loss, Viterbi's algorithm.
+
+    min_w 1/2 |w|^2 + C sum_i max_y [Hamming(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
+
+    X in `fit` and `predict` is a list of sequences. A sequence is a list of tokens, each a list of
+    feature names or a dictionary of features as in python-crfsuite, or a matrix with one row for
+    each position. y is a list of label sequences.
+
+    tol: the certified relative duality gap to reach. boundaries: weights of labels at the start and
+    at the end of a sequence. fit_intercept: a constant feature.
+
+    After fit: classes_, coef_ (n_features x n_classes), intercept_, transitions_ (previous label
+    first), start_, end_, vocabulary_ (None for matrices), certificate_, trace_, n_iter_, model_.
+    """
+
+    def __init__(
+        self,
+        C: float = 0.1,
+        *,
+        solver: str | Solver = "bcfw",
+        tol: float = 1e-2,
+        fit_intercept: bool = True,
+        transitions: bool = True,
+        boundaries: bool = True,
+        cost: ArrayLike | None = None,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.transitions = transitions
+        self.boundaries = boundaries
+        self.cost = cost
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Sequence[Any]],
+        sample_weight: ArrayLike | None = None,
+    ) -> ChainSVM:
+        """Learn from sequences and their labels; sample_weight has one entry for each sequence."""
+        model, solution = train_chain(
+            X, y, self.C, solver=self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
+            extras=Extras(self.transitions, self.boundaries, self.fit_intercept), cost=self.cost,
+            sample_weight=sample_weight, seed=seed_from(self.random_state),
+            n_threads=self.n_threads,
+        )  # fmt: skip
+        self._keep(model, solution)
+        if not solution.converged:
+            warnings.warn(
+                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
+            )
+        return self
+
+    def _keep(self, model: ChainModel, solution: Solution) -> None:
+        self.model_ = model
+        self.classes_ = np.array(model.classes)
+        self.coef_ = model.emissions
+        extra = list(model.extra_weights)
+        zeros = np.zeros(len(model.classes))
+        self.intercept_ = extra.pop() if self.fit_intercept else zeros
+        self.start_, self.end_ = extra if self.boundaries else (zeros, zeros)
+        self.transitions_ = model.transition_weights
+        self.vocabulary_ = getattr(model.features, "vocabulary", None)
+        self.n_features_in_ = model.features.n_features
+        self.certificate_ = solution.certificate
+        self.trace_ = solution.trace
+        self.n_iter_ = solution.epochs
+
+    def predict(self, X: Sequence[Any]) -> list[list[Any]]:
+        """The best labels of every sequence."""
+        check_is_fitted(self, "model_")
+        return self.model_.predict(X, n_threads=self.n_threads)
+
+    def scores(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> SequenceScores:
+        """Accuracy by token, and precision, recall and F1 by segment as conlleval counts them."""
+        return score_sequences(y, self.predict(X))
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """The part of all tokens whose label is right."""
+        right = total = 0
+        for truth, answer in zip(y, self.predict(X), strict=True):
+            right += sum(a == b for a, b in zip(truth, answer, strict=True))
+            total += len(answer)
+        return right / total if total else 0.0
+
+
+__all__ = ["ChainSVM"]

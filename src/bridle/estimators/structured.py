@@ -1,0 +1,95 @@
+"""StructuredSVM: anything that has an oracle, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from bridle.errors import OracleError
+from bridle.estimators.base import GapWarning, seed_from
+from bridle.solve import Solution, solve
+from bridle.solvers import Solver
+from bridle.stopping import Epochs, Gap
+from bridle.structured.oracle import Oracle
+from bridle.structured.problem import Rescaling, StructuredProblem
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+
+class StructuredSVM(BaseEstimator):  # type: ignore[misc]
+    """Structural SVM with your own oracle; see `bridle.Oracle` and `bridle.check_oracle`.
+
+    min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
+
+    tol: the certified relative duality gap to reach. rescaling: "margin" or "slack". executor: to
+    ask the oracle about many samples at a time.
+
+    After fit: coef_, certificate_, trace_, n_iter_. If the oracle fails, the OracleError names the
+    sample, and the estimator keeps the best model found before.
+    """
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        C: float = 1.0,
+        *,
+        solver: str | Solver = "bcfw",
+        tol: float = 1e-3,
+        rescaling: Rescaling = "margin",
+        max_iter: int = 1000,
+        random_state: Any = 0,
+        n_threads: int | None = 1,
+        executor: Any = None,
+    ) -> None:
+        self.oracle = oracle
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.rescaling = rescaling
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.executor = executor
+
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None
+    ) -> StructuredSVM:
+        """Learn from inputs and their true outputs."""
+        problem = StructuredProblem(
+            self.oracle, X, y, self.C, rescaling=self.rescaling, sample_weight=sample_weight,
+            n_threads=self.n_threads, executor=self.executor,
+        )  # fmt: skip
+        stop = Gap(self.tol) | Epochs(self.max_iter)
+        try:
+            solution = solve(problem, self.solver, stop=stop, seed=seed_from(self.random_state))
+        except OracleError as error:
+            if error.solution is not None:
+                self._keep(error.solution)
+            raise
+        self._keep(solution)
+        if not solution.converged:
+            warnings.warn(
+                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
+            )
+        return self
+
+    def _keep(self, solution: Solution) -> None:
+        self.coef_ = solution.w
+        self.certificate_ = solution.certificate
+        self.trace_ = solution.trace
+        self.n_iter_ = solution.epochs
+
+    def predict(self, X: Sequence[Any]) -> list[Any]:
+        """The best output of every input."""
+        check_is_fitted(self, "coef_")
+        return [self.oracle.argmax(x, self.coef_) for x in X]
+
+    def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
+        """1 minus the mean loss: the accuracy, where the loss is 0 or 1."""
+        losses = [
+            self.oracle.loss(truth, answer)
+            for truth, answer in zip(y, self.predict(X), strict=True)
+        ]
+        return 1.0 - sum(losses) / len(losses)

@@ -1,0 +1,179 @@
+"""ChainSVM, MulticlassSVC, StructuredSVM, and how sequences are scored."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle import ChainSVM, MulticlassSVC, StructuredSVM, load_model, save_model
+from bridle.errors import OracleError
+from bridle.estimators import GapWarning
+from bridle.structured.segments import score_sequences, segments
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from structured_cases import chain_data
+from test_structured import Breaks
+
+
+def words(n=60, seed=0):
+    """Tokens whose label depends on the word, and on the label before."""
+    rng = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(n):
+        tokens = [["the", "cat", "runs", "fast"][k] for k in rng.integers(0, 4, rng.integers(1, 7))]
+        labels, before = [], "O"
+        for token in tokens:
+            before = {"the": "B-NP", "cat": "I-NP" if before == "B-NP" else "B-NP"}.get(token, "O")
+            labels.append(before)
+        X.append(tokens)
+        Y.append(labels)
+    return X, Y
+
+
+def lists(X):
+    return [[[f"w={token}", "token"] for token in sequence] for sequence in X]
+
+
+def dictionaries(X):
+    return [[{"w": token, "token": 1.0, "known": True, "odd": False} for token in s] for s in X]
+
+
+@pytest.mark.parametrize("form", [lists, dictionaries])
+def test_chain_svm_on_names(form, tmp_path):
+    X, Y = words()
+    model = ChainSVM(C=10.0, tol=1e-3).fit(form(X), Y)
+    assert model.predict(form(X)) == Y
+    assert model.score(form(X), Y) == 1.0
+    assert model.scores(form(X), Y).segments.f1 == 1.0
+    assert model.certificate_.relative_gap <= 1e-3
+    assert model.coef_.shape == (len(model.vocabulary_), len(model.classes_))
+    assert model.predict([[], form([["unknown", "cat"]])[0]])[0] == []
+    path = tmp_path / "chain.model"
+    save_model(path, model.model_)
+    loaded = load_model(path)
+    assert loaded.predict(form(X)) == Y
+    assert loaded.certificate == model.certificate_
+
+
+def test_chain_svm_on_matrices():
+    _, X, Y = chain_data(3, n=40)
+    dense = ChainSVM(tol=1e-3).fit(X, Y)
+    sparse = ChainSVM(tol=1e-3).fit([sp.csr_array(x) for x in X], Y)
+    assert dense.certificate_.primal == pytest.approx(sparse.certificate_.primal, rel=2e-3)
+    plain = ChainSVM(tol=1e-3, boundaries=False, fit_intercept=False).fit(X, Y)
+    assert plain.certificate_.primal >= dense.certificate_.dual
+    assert not plain.start_.any()
+
+
+def test_chain_svm_names_what_is_wrong():
+    X, Y = words(5)
+    with pytest.raises(ValueError, match="sequence 1 has"):
+        ChainSVM().fit(lists(X), [Y[0], [*Y[1], "O"], *Y[2:]])
+    with pytest.raises(TypeError, match="sequence 0, token 0: "):
+        ChainSVM().fit([["abc"]], [["O"]])
+    with pytest.raises(TypeError, match="sequence 0, token 1: "):
+        ChainSVM().fit([[["a"], [1]]], [["O", "B"]])
+    with pytest.raises(TypeError, match="finite"):
+        ChainSVM().fit([[{"a": float("nan")}]], [["O"]])
+    with pytest.raises(ValueError, match="two different labels"):
+        ChainSVM().fit([[["a"]]], [["O"]])
+    with pytest.warns(GapWarning):
+        ChainSVM(max_iter=1, tol=1e-9).fit(lists(X), Y)
+
+
+def test_segments_by_hand():
+    assert list(segments("B-A I-A O B-A B-A I-B".split())) == [
+        ("A", 0, 2), ("A", 3, 4), ("A", 4, 5), ("B", 5, 6),
+    ]  # fmt: skip
+    assert list(segments("I-A I-A O I-B".split())) == [("A", 0, 2), ("B", 3, 4)]
+    assert list(segments("B-A E-A S-A S-B I-B".split())) == [
+        ("A", 0, 2), ("A", 2, 3), ("B", 3, 4), ("B", 4, 5),
+    ]  # fmt: skip
+    scores = score_sequences([["B-A", "I-A", "O", "B-B"]], [["B-A", "O", "O", "B-B"]])
+    assert (scores.segments.true, scores.segments.found, scores.segments.correct) == (2, 2, 1)
+    assert scores.segments.f1 == 0.5
+    assert scores.accuracy == 0.75
+    assert "FB1:  50.00" in str(scores)
+
+
+def test_segments_agree_with_seqeval():
+    seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    rng = np.random.default_rng(0)
+    labels = ["O", "B-A", "I-A", "B-B", "I-B", "E-A", "S-B"]
+    for _ in range(300):
+        sequence = [labels[k] for k in rng.integers(0, len(labels), 8)]
+        theirs = [(kind, a, b + 1) for kind, a, b in seqeval.get_entities(sequence)]
+        assert list(segments(sequence)) == theirs
+
+
+def multiclass_data(seed=0, n=120, d=8, K=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = (X @ rng.normal(size=(d, K)) + rng.normal(size=(n, K))).argmax(axis=1)
+    return X, y
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_crammer_singer_agrees_with_liblinear(C, fit_intercept):
+    X, y = multiclass_data()
+    ours = MulticlassSVC(C=C, tol=1e-5, fit_intercept=fit_intercept, max_iter=20_000).fit(X, y)
+    theirs = LinearSVC(
+        multi_class="crammer_singer", C=C, tol=1e-8, fit_intercept=fit_intercept, max_iter=10**6
+    ).fit(X, y)
+
+    def primal(coef, intercept):
+        scores = X @ coef.T + intercept
+        augmented = scores + 1.0
+        rows = np.arange(len(y))
+        augmented[rows, y] -= 1.0
+        hinge = augmented.max(axis=1) - scores[rows, y]
+        return 0.5 * (np.sum(coef**2) + np.sum(np.square(intercept))) + C * hinge.sum()
+
+    optimum = primal(theirs.coef_, theirs.intercept_)
+    assert primal(ours.coef_, ours.intercept_) == pytest.approx(ours.certificate_.primal, rel=1e-9)
+    assert ours.certificate_.dual <= optimum * (1 + 1e-9)
+    assert ours.certificate_.primal == pytest.approx(optimum, rel=2e-5)
+
+
+def test_costs_matter():
+    X, y = multiclass_data(1)
+    cost = 1.0 - np.eye(4)
+    cost[0, 1:] = 20.0  # never miss class 0
+    plain, careful = (
+        MulticlassSVC(C=0.1, cost=c, tol=1e-3, max_iter=5000).fit(X, y).predict(X)
+        for c in (None, cost)
+    )
+    assert np.sum((y == 0) & (careful != 0)) < np.sum((y == 0) & (plain != 0))
+
+
+@parametrize_with_checks([MulticlassSVC(tol=1e-4, max_iter=50_000)])
+def test_multiclass_svc_is_an_estimator(estimator, check):
+    check(estimator)
+
+
+def test_structured_svm():
+    oracle, X, Y = chain_data(0)
+    model = StructuredSVM(oracle, C=5.0, tol=1e-2).fit(X, Y)
+    assert model.certificate_.relative_gap <= 1e-2
+    assert len(model.predict(X)) == len(X)
+    broken = StructuredSVM(Breaks(oracle, "raises", X[5], 4), C=5.0, tol=1e-9)
+    with pytest.raises(OracleError, match="sample 5: the oracle raised KeyError"):
+        broken.fit(X, Y)
+    assert np.isfinite(broken.coef_).all()
+
+
+@pytest.mark.skipif("BRIDLE_DATA" not in os.environ, reason="needs BRIDLE_DATA")
+def test_handwritten_words():
+    data = np.load(Path(os.environ["BRIDLE_DATA"]) / "structured" / "ocr_letters.npz")
+    starts = np.flatnonzero(np.diff(data["word"])) + 1
+    X = np.split(np.unpackbits(data["X"], axis=1).astype(np.float32), starts)
+    Y = np.split(data["y"], starts)
+    fold = data["fold"][np.concatenate([[0], starts])]
+    train, test = np.flatnonzero(fold == 0), np.flatnonzero(fold != 0)
+    model = ChainSVM().fit([X[i] for i in train], [Y[i].tolist() for i in train])
+    error = 1 - model.score([X[i] for i in test], [Y[i].tolist() for i in test])
+    assert error <= 0.201
