@@ -71,7 +71,7 @@ public:
 
 template <class Rows> class ChainFrankWolfeOn final : public ChainFrankWolfe {
 public:
-  using Real = float;
+  using Real = typename Rows::Value; // float32 where the data is
 
   ChainFrankWolfeOn(const Rows &rows, const ChainShape &shape, const double *C)
       : rows_(rows), shape_(shape), C_(C), stride_((shape.K + 7) / 8 * 8),

@@ -232,9 +232,16 @@ class _Run:
         return Progress(self.last, seconds, self.best.certificate, self.trace)
 
     def so_far(self, because: str, solver: Solver) -> Solution | None:
-        """The best solution when something failed; None before the first certificate."""
-        if self.best.w is None:
+        """The best solution when something failed; None before the first iterate.
+
+        Before the first certificate nothing is known of the primal value: it is infinite.
+        """
+        if self.last is None:
             return None
+        if self.best.w is None:
+            w, alpha = np.array(self.last.w), np.array(self.last.alpha)
+            self.best.w, self.best.b = w, self.last.b
+            self.best.alpha, self.best.dual = alpha, self.problem.dual(alpha)
         return self.solution(Verdict(Status.INTERRUPTED, f"by {because}"), solver)
 
     def solution(self, verdict: Verdict, solver: Solver) -> Solution:

@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 from bridle.estimators.base import (
-    GapWarning, encode_labels, row_weights, seed_from, with_class_weight,
+    GapWarning,
+    encode_labels,
+    row_weights,
+    seed_from,
+    with_class_weight,
 )  # fmt: skip
 from bridle.rows import as_matrix, view_rows
 from bridle.solve import solve
