@@ -15,8 +15,14 @@ _HOME = {
     "StructuredSVM": "bridle.estimators.structured",
 }
 
-__all__ = ["GapWarning", "LinearSVC", "LinearSVCCV"]
-__all__ = ["ChainSVM", "GapWarning", "LinearSVC", "MulticlassSVC", "StructuredSVM"]
+__all__ = [
+    "ChainSVM",
+    "GapWarning",
+    "LinearSVC",
+    "LinearSVCCV",
+    "MulticlassSVC",
+    "StructuredSVM",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap
 from bridle.structured.segments import SequenceScores, score_sequences
 from bridle.structured.tagger import ChainModel, Extras, train_chain
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -86,7 +86,8 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
         extra = list(model.extra_weights)
         zeros = np.zeros(len(model.classes))
         self.intercept_ = extra.pop() if self.fit_intercept else zeros
-        self.start_, self.end_ = extra if self.boundaries else (zeros, zeros)
+        ends: list[NDArray[np.float64]] = extra if self.boundaries else [zeros, zeros]
+        self.start_, self.end_ = ends
         self.transitions_ = model.transition_weights
         self.vocabulary_ = getattr(model.features, "vocabulary", None)
         self.n_features_in_ = model.features.n_features

@@ -74,7 +74,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             accept_large_sparse=True,
         )  # fmt: skip
         weights = row_weights(sample_weight, X.shape[0])
-        self.classes_, codes = encode_labels(y, weights)
+        self.classes_, codes = encode_labels(np.asarray(y), weights)
         weights = with_class_weight(weights, self.class_weight, self.classes_, codes)
         K, bias = len(self.classes_), self.intercept_scaling if self.fit_intercept else 0.0
         problem = ChainProblem(

@@ -7,9 +7,7 @@ large. Newton's method does not mind either, but costs as much as dozens of pass
 problem. So dcd is watched: once it has taken as many passes as newton would, or its present rate
 says that it is going to take more, newton takes over from where dcd is. That is never much more
 than twice the better of the two.
-Dual coordinate descent has a feasible dual point at every moment and the fastest certified
-convergence on sparse data, with every bias and loss. It crawls where features are few or badly
-scaled; small problems go to the interior point method, which minds neither and is exact.
+
 Structural problems go to block-coordinate Frank-Wolfe.
 """
 
@@ -21,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.solvers.base import Iterate, Iterates, Solver
-from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.interior_point import InteriorPoint, operations
@@ -48,12 +45,11 @@ class Auto(Solver):
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
+        if problem.kind == "structured":
+            return BlockFrankWolfe()
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
         if small and not problem.hard_margin:
-        if problem.kind == "structured":
-            return BlockFrankWolfe()
-        if operations(problem) <= SMALL and not problem.hard_margin:
             return InteriorPoint()
         return DualCoordinateDescent()
 

@@ -4,8 +4,8 @@
     G_c = sum_i C_i psi_i(y_i^c),   R_c = sum_i C_i Delta(y_i, y_i^c)
 
 One oracle pass at w finds the most violated cut; the small quadratic programme over all cuts found
-so far gives the next w, and its value is the dual (Joachims, Finley & Yu, "Cutting-plane training of
-structural SVMs", Machine Learning 2009). The number of cuts does not depend on the number of rows.
+so far gives the next w, and its value is the dual (Joachims, Finley & Yu, "Cutting-plane training
+of structural SVMs", Machine Learning 2009). The number of cuts does not depend on the number of rows.
 
 """
 
