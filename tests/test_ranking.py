@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import _core
+from bridle import Epochs, Gap, LinearProblem, RankingProblem, _core, solve
 
 from ranking_reference import all_outputs, interleave_by_table
 
@@ -110,3 +110,204 @@ def test_core_refuses_what_it_cannot_read():
         oracle.answer(1, np.zeros(2), np.empty(2))
     with pytest.raises(ValueError, match="coefficients"):
         oracle.answer(0, np.zeros(2), np.empty(3))
+
+
+# The problem and its certificate.
+
+
+def small_data(seed=0, n_queries=4, n_features=3):
+    """Queries of 2 to 5 documents, one of them with nothing to rank."""
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for query in range(n_queries):
+        n = int(rng.integers(3, 6))
+        grades = rng.permutation(np.concatenate([[0, 1], rng.integers(0, 3, n - 2)]))
+        blocks.append((rng.normal(size=(n, n_features)), grades, np.full(n, query + 7)))
+    blocks.append((rng.normal(size=(2, n_features)), np.zeros(2), np.full(2, 99)))
+    X, y, qid = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return X, y.astype(float), qid
+
+
+def constraints_of(name, X, y, qid):
+    """For each query all (psi, loss), by definition."""
+    result = []
+    for query in np.unique(qid):
+        rows = qid == query
+        grades = y[rows]
+        if len(np.unique(grades)) == 1:
+            result.append((np.zeros((1, X.shape[1])), np.zeros(1)))
+            continue
+        coefficients, losses = all_outputs(name, grades)
+        result.append((coefficients @ X[rows], losses))
+    return result
+
+
+def primal_by_definition(w, constraints, cost):
+    hinges = [max((losses - psi @ w).max(), 0.0) for psi, losses in constraints]
+    return 0.5 * w @ w + cost @ np.array(hinges)
+
+
+def optimum_by_qp(constraints, cost):
+    """min 1/2 |w|^2 + sum_q C_q xi_q over every constraint at once."""
+    import clarabel
+    from scipy import sparse
+
+    d, n = constraints[0][0].shape[1], len(constraints)
+    rows, bounds = [], []
+    for q, (psi, losses) in enumerate(constraints):
+        slack = np.zeros((len(losses), n))
+        slack[:, q] = -1.0
+        rows.append(np.hstack([-psi, slack]))
+        bounds.append(-losses)
+    rows.append(np.hstack([np.zeros((n, d)), -np.eye(n)]))
+    bounds.append(np.zeros(n))
+    A, b = sparse.csc_matrix(np.vstack(rows)), np.concatenate(bounds)
+    H = sparse.csc_matrix(np.diag(np.concatenate([np.ones(d), np.zeros(n)])))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = 1e-10
+    g = np.concatenate([np.zeros(d), cost])
+    cones = [clarabel.NonnegativeConeT(len(b))]
+    result = clarabel.DefaultSolver(H, g, A, b, cones, settings).solve()
+    return result.obj_val
+
+
+@pytest.mark.parametrize("solver", ["one-slack", "bcfw"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_certificate_holds_by_definition(name, solver):
+    X, y, qid = small_data()
+    weights = np.array([1.0, 0.5, 2.0, 1.0, 3.0])
+    problem = RankingProblem(X, y, qid, 2.0, loss=name, sample_weight=weights)
+    solution = solve(problem, solver, stop=Gap(1e-4) | Epochs(3000))
+    assert solution.converged, solution.message
+    constraints, cost = constraints_of(name, X, y, qid), 2.0 * weights
+    certificate = solution.certificate
+    assert primal_by_definition(solution.w, constraints, cost) == pytest.approx(certificate.primal)
+    W, loss = solution.alpha[:-1], solution.alpha[-1]
+    assert loss - 0.5 * W @ W == pytest.approx(certificate.dual, rel=1e-9)
+    # (W, l) is a convex combination of outputs: the line it stands for is below the losses.
+    rng = np.random.default_rng(0)
+    for w in [W, solution.w, *rng.normal(size=(50, 3)), *10 * rng.normal(size=(50, 3))]:
+        risk = primal_by_definition(w, constraints, cost) - 0.5 * w @ w
+        assert loss - w @ W <= risk * (1 + 1e-9) + 1e-9
+    best = optimum_by_qp(constraints, cost)
+    slack = 1e-7 * best
+    assert certificate.dual - slack <= best <= certificate.primal + slack
+    assert certificate.relative_gap <= 1e-4
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", ["csr32", "dense32", "csr64"])
+def test_storage_does_not_matter(name, kind):
+    from scipy import sparse
+
+    X, y, qid = small_data(seed=5)
+    X = np.where(np.abs(X) < 0.3, 0.0, X).astype(np.float32)
+    w = np.random.default_rng(1).normal(size=3)
+    expected = RankingProblem(X.astype(float), y, qid, loss=name).cut(w)
+    stored = {"csr32": sparse.csr_matrix(X), "dense32": X,
+              "csr64": sparse.csr_matrix(X.astype(float))}[kind]  # fmt: skip
+    problem = RankingProblem(stored, y, qid, loss=name, n_threads=2)
+    cut = problem.cut(w)
+    np.testing.assert_allclose(cut.features, expected.features, rtol=1e-12, atol=1e-12)
+    assert cut.value == pytest.approx(problem.losses(w))
+    assert cut.value == pytest.approx(cut.loss - w @ cut.features)
+    parts = problem.constraints(w)
+    assert sum(part.violation(w) for part in parts) == pytest.approx(cut.value, rel=1e-5)
+
+
+def test_constant_feature_is_part_of_w():
+    X, y, qid = small_data(seed=2)
+    w = np.random.default_rng(0).normal(size=4)
+    joined = RankingProblem(np.hstack([X, np.full((len(X), 1), 2.0)]), y, qid, loss="f1")
+    problem = RankingProblem(X, y, qid, loss="f1", bias=2.0)
+    np.testing.assert_allclose(problem.cut(w).features, joined.cut(w).features)
+    one, other = problem.constraint(1, w), joined.constraint(1, w)
+    np.testing.assert_allclose(one.psi.values, other.psi.values)
+    assert problem.primal(w) == pytest.approx(joined.primal(w))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_agree_with_a_pairwise_classifier(seed):
+    """The same hinges, written out as rows of differences, by LinearProblem and LIBLINEAR."""
+    from sklearn.svm import LinearSVC
+
+    rng = np.random.default_rng(seed)
+    X, qid = rng.normal(size=(60, 4)), np.repeat(np.arange(5), 12)
+    y = np.digitize(X[:, 0] + rng.normal(size=60), [-0.5, 0.5]).astype(float)
+    rows, weights = [], []
+    for query in range(5):
+        members = np.flatnonzero(qid == query)
+        pairs = [(i, j) for i in members for j in members if y[i] > y[j]]
+        rows += [X[i] - X[j] for i, j in pairs]
+        weights += [1 / len(pairs)] * len(pairs)
+    signs = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)
+    Z, weights = np.array(rows) * signs[:, None], np.array(weights)
+    C = 3.0
+    ours = solve(
+        RankingProblem(X, y, qid, C, loss="pairs"), "one-slack", stop=Gap(1e-6) | Epochs(5000)
+    )
+    assert ours.converged
+    ordinary = LinearProblem(Z, signs, C, sample_weight=weights)
+    assert ordinary.primal(ours.w) == pytest.approx(ours.certificate.primal, rel=1e-9)
+    theirs = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-8, max_iter=200_000)
+    theirs.fit(Z, signs, sample_weight=weights)
+    best = ordinary.primal(theirs.coef_.ravel())
+    assert ours.certificate.dual <= best * (1 + 1e-6)
+    assert ours.certificate.primal <= best * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("name", ["map", "pairs", "roc", "ndcg", "precision@10", "f1", "prbep"])
+def test_a_query_of_100000_documents(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 3)).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=len(X)) > 1.5).astype(float)
+    problem = RankingProblem(X, y, C=10.0, loss=name)
+    solution = solve(problem, "one-slack", stop=Gap(1e-2) | Epochs(100))
+    assert solution.converged, solution.message
+
+
+BAD = {
+    "negative": ({"qid": [1, 1, -2, -2]}, "negative, got -2 in row 2"),
+    "scattered": ({"qid": [1, 2, 1, 2]}, "query 1 do not stand together: it .* in row 2"),
+    "fraction": ({"qid": [1, 1, 1.5, 1.5]}, "whole numbers"),
+    "nan qid": ({"qid": [1, 1, np.nan, 2]}, "qid contains NaN"),
+    "text qid": ({"qid": ["a"] * 4}, "whole numbers"),
+    "short qid": ({"qid": [1, 1]}, "one number for each of the 4 rows"),
+    "one class": ({"y": [1, 1, 0, 0]}, "nothing to learn: none of the 2 queries"),
+    "one grade": ({"y": [1, 1, 2, 2], "loss": "pairs"}, "nothing to learn"),
+    "nan y": ({"y": [1, np.nan, 0, 0]}, "y contains NaN"),
+    "text y": ({"y": ["a", "b", "a", "b"]}, "grades of relevance"),
+    "nan X": ({"X": np.full((4, 2), np.nan)}, "NaN"),
+    "loss": ({"loss": "error"}, "unknown ranking loss 'error'; known: map"),
+    "k": ({"loss": "precision@0"}, "positive number"),
+    "no k": ({"loss": "precision"}, "unknown ranking loss"),
+    "map@k": ({"loss": "map@3"}, "unknown ranking loss"),
+    "C": ({"C": 0.0}, "C must be positive"),
+    "weights": ({"sample_weight": [1, 1, 1, 1]}, "sample_weight must have shape"),
+    "threshold": ({"threshold": np.nan}, "threshold"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(case):
+    change, message = BAD[case]
+    given = {"X": np.eye(4)[:, :2], "y": [0, 1, 0, 1], "qid": [1, 1, 2, 2]} | change
+    with pytest.raises(ValueError, match=message):
+        RankingProblem(**given)
+
+
+def test_queries_without_two_grades_are_counted():
+    X, y, qid = small_data()
+    assert RankingProblem(X, y, qid).n_skipped == 1
+    assert RankingProblem(X, y + 5, qid, threshold=5.0).n_skipped == 1
+
+
+def test_one_slack_goes_on_from_a_solution():
+    X, y, qid = small_data()
+    problem = RankingProblem(X, y, qid, 5.0)
+    first = solve(problem, "one-slack", stop=Gap(1e-6) | Epochs(1000))
+    again = solve(problem, "one-slack", stop=Gap(1e-6) | Epochs(1000), start=first)
+    assert again.epochs <= 2
+    with pytest.raises(ValueError, match="hard margin"):
+        solve(RankingProblem(X, y, qid, np.inf), "one-slack")

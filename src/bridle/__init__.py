@@ -55,6 +55,8 @@ _HOME = {
     "OracleError": "bridle.errors",
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.oracle",
+    "OneSlack": "bridle.solvers.one_slack",
+    "RankingProblem": "bridle.structured.ranking",
     "Ocas": "bridle.solvers.ocas",
     "QuadraticProgramme": "bridle.solvers.qp",
     "Newton": "bridle.solvers.newton",

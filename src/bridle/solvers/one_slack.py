@@ -7,6 +7,21 @@ One oracle pass at w finds the most violated cut; the small quadratic programme 
 so far gives the next w, and its value is the dual (Joachims, Finley & Yu, "Cutting-plane training
 of structural SVMs", Machine Learning 2009). The number of cuts does not depend on the number of rows.
 
+"""Cutting planes, one slack variable: structural SVMs by a small quadratic programme.
+
+    min_w  P(w) = 1/2 |w|^2 + sum_i C_i max_y [Delta(y_i, y) - w.psi_i(y)]
+
+One oracle pass at w gives a cut: G = sum_i C_i psi_i, R = sum_i C_i Delta_i of the answers, with
+R - w.G <= the second part at every w. The next point is the minimiser of the model that the cuts
+make (Joachims, Finley & Yu, "Cutting-plane training of structural SVMs", Machine Learning 2009).
+P jumps on the way: the iterate is the best point seen. The model's weights beta are a dual point,
+W = sum_c beta_c G_c and l = sum_c beta_c R_c.
+
+A cut may be taken nearer to the best point than the model's minimiser, as Franc & Sonnenburg do
+("Optimized cutting plane algorithm for support vector machines", ICML 2008): `towards` says how far
+from the one to the other. Joachims, Finley & Yu take the minimiser itself, towards = 1; 0.2 needed
+two to four times fewer passes on ranking data. Either the new cut raises the model's minimum, or,
+by convexity, P falls by at least the fraction `towards` of the gap: it converges for any value.
 """
 
 from __future__ import annotations
@@ -21,6 +36,12 @@ from bridle.solvers.base import Iterate, Iterates, Solver
 
 if TYPE_CHECKING:
     from bridle._core import Rng
+from bridle import _core
+from bridle.cutting_plane import CuttingPlaneModel
+from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.solvers.hinge_cuts import Standstill, relative
+
+if TYPE_CHECKING:
     from bridle.structured.problem import StructuredBase
 
 
@@ -31,10 +52,29 @@ class OneSlack(Solver):
     idle: cuts that had no weight in so many rounds are forgotten.
     """
 
+    """The one-slack cutting-plane method.
+
+    towards: where between the best point (0) and the model's minimiser (1) the next cut is taken.
+    idle: a cut without weight in so many iterations is dropped.
+    """
+
+    towards: float = 0.2
     idle: int = 50
 
     name: ClassVar[str] = "one-slack"
     kinds: ClassVar[tuple[str, ...]] = ("structured",)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.towards <= 1:
+            raise ValueError(f"towards must be in (0, 1], got {self.towards}")
+        if self.idle < 1:
+            raise ValueError(f"idle must be at least 1, got {self.idle}")
+
+    def check(self, problem: Any) -> None:
+        """Refuse the hard margin: the weights of its cuts have no bound."""
+        super().check(problem)
+        if problem.hard_margin:
+            raise ValueError("one-slack cannot solve the hard margin (C = inf); choose a large C")
 
     def iterates(
         self,
@@ -64,3 +104,30 @@ class OneSlack(Solver):
             gap = max(0.0, best - point.value)
             alpha = np.append(w, float(model.r @ model.beta))
             yield Iterate(step, step, best_w, 0.0, alpha, gap / best if best > 0 else 0.0)
+        rng: _core.Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """One iterate for each cut, which costs one oracle pass over the rows."""
+        model = CuttingPlaneModel(problem.n_features, idle=self.idle)
+        w = np.zeros(problem.n_features)
+        if start is not None:
+            w = np.array(start.w, np.float64)
+            if start.alpha is not None:  # a convex combination is a cut like any other
+                model.add(start.alpha[:-1], float(start.alpha[-1]))
+        best, lowest, gap, step = w, np.inf, 1.0, 0
+        standstill = Standstill()
+        while True:
+            step += 1
+            cut = problem.cut(w)
+            primal = 0.5 * float(w @ w) + cut.value
+            if primal < lowest:
+                best, lowest = w, primal
+            model.add(cut.features, cut.loss)
+            point = model.solve(max(1e-3 * gap, 1e-13))
+            gap = relative(lowest - point.value, lowest)
+            alpha = np.append(point.w, model.r @ point.beta)
+            yield Iterate(step, step, best, 0.0, alpha, gap_estimate=gap)
+            if standstill(lowest, point.value):
+                return
+            model.drop_idle()
+            w = best + self.towards * (point.w - best)

@@ -11,6 +11,7 @@ _HOME = {
     "OracleReport": "bridle.structured.oracle",
     "check_oracle": "bridle.structured.oracle",
     "StructuredProblem": "bridle.structured.problem",
+    "RankingProblem": "bridle.structured.ranking",
     "ChainProblem": "bridle.structured.chain",
 }
 

@@ -1,0 +1,218 @@
+"""Ranking: queries with documents, scored by s = w.x, and losses that metrics are made of.
+
+    min_w  P(w) = 1/2 |w|^2 + sum_q C_q max_y [Delta_q(y) - w.psi_q(y)]
+
+A row of this problem is a query. Every psi is a sum of documents, psi_q(y) = sum_i c_i x_i, so that
+the compiled oracles answer with a coefficient c_i for each document and a loss; docs/ranking.md has
+the feature map, formula, paper and cost of each loss.
+
+    map           1 - average precision
+    ndcg          1 - NDCG over the whole list, relevant or not
+    precision@k   1 - (relevant among the first k) / min(k, number of relevant)
+    roc           fraction of (relevant, other) pairs in the wrong order
+    pairs         mean over the pairs of different grades of max(0, 1 - (s_i - s_j)): RankSVM
+    pairs-sum     their sum instead: every pair counts alike, long queries count more
+    f1, prbep     for plain classification, where the data are one query: see MultivariateSVC
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.errors import OracleError
+from bridle.rows import check_vector, make_rows
+from bridle.structured.oracle import SparseVector
+from bridle.structured.problem import Constraint, Cut, StructuredBase
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Offsets = NDArray[np.int64]
+
+RANKING_LOSSES = ("map", "ndcg", "precision@k", "roc", "pairs", "pairs-sum")
+LABELLING_LOSSES = ("f1", "prbep")
+GRADED = ("pairs", "pairs-sum")
+
+
+@dataclass(frozen=True)
+class RankingLoss:
+    """The name of a loss taken apart: "precision@10" is precision with k = 10."""
+
+    name: str
+    k: int | None = None
+
+    @property
+    def graded(self) -> bool:
+        """Whether all grades count, rather than relevant or not."""
+        return self.name in GRADED
+
+    def __str__(self) -> str:
+        return self.name if self.k is None else f"{self.name}@{self.k}"
+
+
+def ranking_loss_from(loss: str) -> RankingLoss:
+    """A loss by its name."""
+    if not isinstance(loss, str):
+        raise TypeError(f"loss must be a name, got {type(loss).__name__}")
+    name, at, k = loss.partition("@")
+    if name == "precision" and at:
+        if not (k.isascii() and k.isdigit() and 0 < int(k) < 2**31):
+            raise ValueError(f"precision@k needs a positive number k, got {loss!r}")
+        return RankingLoss(name, int(k))
+    known = (*RANKING_LOSSES, *LABELLING_LOSSES)
+    if at or name not in known or name == "precision":
+        raise ValueError(f"unknown ranking loss {loss!r}; known: {', '.join(known)}")
+    return RankingLoss(name)
+
+
+def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
+    """Where each query begins, and the end: the rows of a query must stand together."""
+    ids = np.asarray(qid)
+    if ids.shape != (n_rows,):
+        raise ValueError(f"qid must have one number for each of the {n_rows} rows, got {ids.shape}")
+    if ids.dtype.kind == "f":
+        if not np.isfinite(ids).all():
+            raise ValueError("qid contains NaN or infinity")
+        if (ids != np.floor(ids)).any():
+            raise ValueError("qid must be whole numbers")
+    elif ids.dtype.kind not in "iu":
+        raise ValueError(f"qid must be whole numbers, got dtype {ids.dtype}")
+    if n_rows and ids.min() < 0:
+        row = int(np.flatnonzero(ids < 0)[0])
+        raise ValueError(f"qid must not be negative, got {ids[row]} in row {row}")
+    begins = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    seen, first = np.unique(ids[begins], return_index=True)
+    if len(seen) < len(begins):
+        again = int(np.setdiff1d(np.arange(len(begins)), first)[0])
+        raise ValueError(
+            f"the rows of query {ids[begins[again]]} do not stand together: it begins again in row "
+            f"{begins[again]}; sort the rows by qid"
+        )
+    return np.append(begins, n_rows).astype(np.int64)
+
+
+def check_grades(y: ArrayLike, n_rows: int) -> Array:
+    """Relevance grades: finite numbers."""
+    grades = np.asarray(y)
+    if grades.dtype.kind not in "biuf":
+        raise ValueError(f"y must be numbers, grades of relevance, got dtype {grades.dtype}")
+    return check_vector(grades, n_rows, "y")
+
+
+class RankingProblem(StructuredBase):
+    """The ranking SVM on the documents of X, which is not copied.
+
+    X: CSR or C-contiguous, float32 or float64; anything else is converted. y: grades of relevance.
+    qid: the query of each row; the rows of a query stand together. None: all rows are one query.
+    loss: see above. threshold: documents of a grade above it are relevant, for losses that know
+    only relevant or not. sample_weight: of the queries, multiplies C. bias: the value of a
+    constant feature, for the losses of plain classification.
+
+    Queries without two different grades cannot be ranked wrong: their loss is 0.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        C: float = 1.0,
+        *,
+        loss: str = "map",
+        threshold: float = 0.0,
+        sample_weight: ArrayLike | None = None,
+        bias: float = 0.0,
+        n_threads: int | None = None,
+    ) -> None:
+        threads = _core.hardware_threads() if n_threads is None else max(1, int(n_threads))
+        self.loss = ranking_loss_from(loss)
+        self.X, self.rows, _ = make_rows(X, bias, threads)
+        n = self.rows.n_rows
+        self.grades = check_grades(y, n)
+        if not np.isfinite(threshold):
+            raise ValueError(f"threshold must be finite, got {threshold}")
+        if not self.loss.graded:
+            self.grades = (self.grades > threshold).astype(np.float64)
+        self.offsets = np.array([0, n]) if qid is None else query_offsets(qid, n)
+        self.bias_scale = bias
+        super().__init__(
+            len(self.offsets) - 1, self.rows.n_features + (bias != 0), C, sample_weight, n_threads
+        )
+        lowest = np.minimum.reduceat(self.grades, self.offsets[:-1])
+        highest = np.maximum.reduceat(self.grades, self.offsets[:-1])
+        self.rankable = lowest < highest
+        if not self.rankable.any():
+            what = "grades" if self.loss.graded else f"both grades above and up to {threshold:g}"
+            raise ValueError(
+                f"nothing to learn: none of the {self.n_rows} queries has documents of "
+                f"{'different ' if self.loss.graded else ''}{what}"
+            )
+        self._oracle = _core.ranking_oracle(
+            self.offsets, self.grades, self.loss.name, self.loss.k or 1
+        )
+
+    @property
+    def n_skipped(self) -> int:
+        """Queries that cannot be ranked wrong, such as those without relevant documents."""
+        return int(self.n_rows - self.rankable.sum())
+
+    def scores(self, w: Array) -> Array:
+        """w.x of every document."""
+        out = np.empty(self.rows.n_rows)
+        joined = w if self.bias_scale else np.append(w, 0.0)
+        _core.scores(self.rows, np.ascontiguousarray(joined, np.float64), out, self.n_threads)
+        return out
+
+    def answers(self, w: Array) -> tuple[Array, Array, Array]:
+        """Each document's coefficient in psi, each query's loss and hinge, most violated at w."""
+        coefficients = np.empty(self.rows.n_rows)
+        losses, hinges = np.empty(self.n_rows), np.empty(self.n_rows)
+        scores = self._finite(self.scores(w))
+        self._oracle.answers(scores, coefficients, losses, hinges, self.n_threads)
+        return coefficients, losses, hinges
+
+    def losses(self, w: Array) -> float:  # noqa: D102
+        _, _, hinges = self.answers(w)
+        return float(self._unit_cost() @ np.maximum(hinges, 0.0))
+
+    def cut(self, w: Array) -> Cut:  # noqa: D102
+        coefficients, losses, hinges = self.answers(w)
+        cost = self._unit_cost()
+        coefficients *= np.repeat(cost, np.diff(self.offsets))
+        value = float(cost @ np.maximum(hinges, 0.0))
+        return Cut(self.combine(coefficients), float(cost @ losses), value)
+
+    def combine(self, coefficients: Array) -> Array:
+        """sum_i c_i x_i over all documents."""
+        out = np.empty(self.rows.n_features + 1)
+        _core.combine(self.rows, coefficients, out, self.n_threads)
+        return out if self.bias_scale else out[:-1]
+
+    def constraint(self, i: int, w: Array) -> Constraint:  # noqa: D102
+        documents = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        part = self.X[documents]
+        features = w[:-1] if self.bias_scale else w
+        scores = np.asarray(part @ features, np.float64)
+        if self.bias_scale:
+            scores = scores + self.bias_scale * w[-1]
+        coefficients = np.empty(len(scores))
+        loss = self._oracle.answer(i, self._finite(scores), coefficients)
+        psi = np.asarray(coefficients @ part, np.float64)
+        if self.bias_scale:
+            psi = np.append(psi, self.bias_scale * coefficients.sum())
+        stored = np.flatnonzero(psi)
+        return Constraint(SparseVector(stored, psi[stored]), loss)
+
+    def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
+        return [self.constraint(i, w) for i in range(self.n_rows)]
+
+    def _finite(self, scores: Array) -> Array:
+        finite = np.isfinite(scores)
+        if not finite.all():
+            bad = int(np.flatnonzero(~finite)[0])
+            query = int(np.searchsorted(self.offsets, bad, side="right")) - 1
+            raise OracleError(min(query, self.n_rows - 1), "its scores are not finite")
+        return scores
