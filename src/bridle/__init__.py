@@ -55,7 +55,6 @@ _HOME = {
     "OracleError": "bridle.errors",
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.oracle",
-    "OneSlack": "bridle.solvers.one_slack",
     "RankingProblem": "bridle.structured.ranking",
     "Ocas": "bridle.solvers.ocas",
     "QuadraticProgramme": "bridle.solvers.qp",
@@ -102,7 +101,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in ("data", "solvers", "structured", "estimators", "plot"):
+    if name in ("data", "metrics", "solvers", "structured", "estimators", "plot"):
         return importlib.import_module(f"bridle.{name}")
     raise AttributeError(f"module 'bridle' has no attribute {name!r}")
 

@@ -33,7 +33,6 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "n-slack": ("bridle.solvers.n_slack", "NSlack"),
     "one-slack": ("bridle.solvers.one_slack", "OneSlack"),
     "subgradient": ("bridle.solvers.structured_subgradient", "StructuredSubgradient"),
-    "one-slack": ("bridle.solvers.one_slack", "OneSlack"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
 }
