@@ -416,19 +416,17 @@ std::unique_ptr<KernelSource<T>> make_source(const Kernel &kernel, const Rows &r
 // How many centres are packed at once, and how many rows a thread takes at a time.
 constexpr int64_t centres_at_once = 64, rows_at_once = 512;
 
-// sums[i] = sum_c coefficients[c] K(x_i, c) for every row, for centres made by `pack(chosen,
-// panels)` where `chosen` are positions among the coefficients that are not zero. The same for any
-// number of threads.
+// sums[k] = sum_c coefficients[c] K(x_which[k], c), for centres made by `pack(chosen, panels)` where
+// `chosen` are positions among the coefficients that are not zero. The same for any number of threads.
 template <class T, class Pack>
-void expand(const KernelSource<T> &source, const double *coefficients, int64_t n_coefficients,
-            Pack &&pack, double *sums, int n_threads) {
-  std::vector<int64_t> used, all(source.n_rows());
-  for (int64_t c = 0; c < n_coefficients; ++c)
+void expand(const KernelSource<T> &source, std::span<const double> coefficients,
+            std::span<const int64_t> which, Pack &&pack, double *sums, int n_threads) {
+  std::vector<int64_t> used;
+  for (size_t c = 0; c < coefficients.size(); ++c)
     if (coefficients[c] != 0)
-      used.push_back(c);
-  for (int64_t i = 0; i < source.n_rows(); ++i)
-    all[i] = i;
-  std::fill_n(sums, source.n_rows(), 0.0);
+      used.push_back(static_cast<int64_t>(c));
+  const auto n_rows = static_cast<int64_t>(which.size());
+  std::fill_n(sums, n_rows, 0.0);
   // Panels for a few megabytes of centres at a time, then all rows, by blocks.
   constexpr int64_t batch = 16 * centres_at_once;
   for (int64_t begin = 0; begin < static_cast<int64_t>(used.size()); begin += batch) {
@@ -445,13 +443,11 @@ void expand(const KernelSource<T> &source, const double *coefficients, int64_t n
       for (int64_t k = 0; k < to - from; ++k)
         weights[g][k] = coefficients[chosen[k]];
     }
-    const int64_t n_blocks = (source.n_rows() + rows_at_once - 1) / rows_at_once;
-    const int64_t work = source.n_rows() * (end - begin);
-    for_blocks(n_blocks, work > 100000 ? n_threads : 1, [&](int64_t block) {
-      const auto [first, last] = block_range(source.n_rows(), n_blocks, block);
+    const int64_t n_blocks = (n_rows + rows_at_once - 1) / rows_at_once;
+    for_blocks(n_blocks, n_rows * (end - begin) > 300000 ? n_threads : 1, [&](int64_t block) {
+      const auto [first, last] = block_range(n_rows, n_blocks, block);
       for (int64_t g = 0; g < n_groups; ++g)
-        source.sums(groups[g], std::span(all).subspan(first, last - first), weights[g].data(),
-                    sums + first);
+        source.sums(groups[g], which.subspan(first, last - first), weights[g].data(), sums + first);
     });
   }
 }

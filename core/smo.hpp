@@ -126,6 +126,7 @@ public:
   virtual ~Smo() = default;
   virtual SmoReport run(int64_t n_sets) = 0;
   virtual void alpha(double *out) const = 0;
+  virtual void unshrink() = 0;
   virtual void refresh(const double *scores) = 0;
   virtual int64_t cache_peak_bytes() const = 0;
 };
@@ -166,6 +167,27 @@ public:
     std::copy(all_alpha_.begin(), all_alpha_.end(), out);
     for (int64_t p = 0; p < n_active(); ++p)
       out[active_[p]] = a_[p];
+  }
+
+  // Computes the scores of the rows that were left out, and decides anew which rows are active.
+  void unshrink() override {
+    store();
+    std::vector<int64_t> left_out;
+    for (int64_t i = 0; i < n_rows_; ++i)
+      if (place_[i] < 0)
+        left_out.push_back(i);
+    std::vector<double> coefficients(n_rows_), scores(left_out.size()), all(n_rows_);
+    for (int64_t i = 0; i < n_rows_; ++i) {
+      coefficients[i] = all_y_[i] * all_alpha_[i];
+      all[i] = all_f_[i] + all_y_[i];
+    }
+    expand(
+        *source_, std::span<const double>(coefficients), left_out,
+        [&](std::span<const int64_t> chosen, Panels<T> &panels) { source_->pack(chosen, panels); },
+        scores.data(), n_threads_);
+    for (size_t k = 0; k < left_out.size(); ++k)
+      all[left_out[k]] = scores[k];
+    refresh(all.data());
   }
 
   // Takes over exact scores of the present alpha, and decides anew which rows are active.

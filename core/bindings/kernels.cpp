@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 
+#include "kernel_sgd.hpp"
 #include "kernels.hpp"
 #include "smo.hpp"
 
@@ -41,8 +42,10 @@ void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squa
       [&](const auto &r, const auto &c) {
         using Rows = std::decay_t<decltype(r)>;
         const auto source = make_source<double>(kernel, r, squared_norms.data());
+        std::vector<int64_t> all(n_rows(rows));
+        std::iota(all.begin(), all.end(), int64_t{0});
         expand(
-            *source, coefficients.data(), n_centres,
+            *source, std::span(coefficients.data(), n_centres), all,
             [&](std::span<const int64_t> chosen, Panels<double> &panels) {
               if (precomputed)
                 source->pack(chosen, panels);
@@ -120,6 +123,30 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
       rows.view);
 }
 
+std::unique_ptr<KernelSgd>
+make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared_norms,
+                Vector<double> signed_weight, Vector<double> start, double squared_norm,
+                int64_t steps_before, double lam, double rate_scale, double rate_offset,
+                double rate_power, double bias_rate, double radius, int64_t batch,
+                const std::string &sampling, int64_t window, int n_threads) {
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  expect_size(signed_weight, n_rows(rows), "signed_weight");
+  expect_size(start, n_rows(rows), "start");
+  if (kernel.name == KernelName::precomputed && n_features(rows) != n_rows(rows))
+    throw std::invalid_argument("a precomputed kernel must be square");
+  if (batch < 1 || batch > n_rows(rows))
+    throw std::invalid_argument("batch must be in 1.." + std::to_string(n_rows(rows)));
+  return std::visit(
+      [&](const auto &r) -> std::unique_ptr<KernelSgd> {
+        using T = typename std::decay_t<decltype(r)>::Value;
+        return std::make_unique<KernelSgdOn<T>>(
+            make_source<T>(kernel, r, squared_norms.data()), signed_weight.data(), start.data(),
+            squared_norm, steps_before, lam, Rate{rate_scale, rate_offset, rate_power}, bias_rate,
+            radius, batch, sampling_from_name(sampling), window, n_threads);
+      },
+      rows.view);
+}
+
 } // namespace
 
 void bind_kernels(nb::module_ &m) {
@@ -144,6 +171,7 @@ void bind_kernels(nb::module_ &m) {
   nb::class_<Smo>(m, "Smo")
       .def("run", &Smo::run, nb::arg("n_sets"), nb::call_guard<nb::gil_scoped_release>())
       .def("alpha", [](const Smo &s, MutableVector<double> out) { s.alpha(out.data()); })
+      .def("unshrink", &Smo::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def("refresh", [](Smo &s, Vector<double> scores) { s.refresh(scores.data()); })
       .def_prop_ro("cache_peak_bytes", &Smo::cache_peak_bytes);
   // Rows and squared norms are read in place: they must outlive the solver.
@@ -151,6 +179,19 @@ void bind_kernels(nb::module_ &m) {
         nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
         nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"), nb::keep_alive<0, 2>(),
         nb::keep_alive<0, 3>());
+  nb::class_<KernelSgd>(m, "KernelSgd")
+      .def("run", &KernelSgd::run, nb::arg("n_steps"), nb::arg("rng"),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("coefficients",
+           [](const KernelSgd &k, MutableVector<double> out) { k.coefficients(out.data()); })
+      .def_prop_ro("bias", &KernelSgd::bias);
+  // Rows, squared norms and signed weights are read in place.
+  m.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
+        nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
+        nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
+        nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
+        nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
+        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

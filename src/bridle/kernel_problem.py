@@ -52,6 +52,7 @@ class Expansion:
 
     coefficients: Array
     centres: Any = None
+    scores: Array | None = field(default=None, repr=False, compare=False)  # on the rows, if known
 
     @property
     def support(self) -> NDArray[np.intp]:
@@ -240,14 +241,14 @@ class KernelProblem:
         if self.bias == "free":
             b = best_bias(scores, self.y, self.cost, self.loss)
         primal = self._primal(self._squared_norm(w, scores), scores, b)
+        judged = Expansion(w.coefficients.copy(), w.centres, scores)
         alpha, source = self._feasible(iterate, scores)
         coefficients = alpha * self.y
         if w.centres is not None or not np.array_equal(coefficients, w.coefficients):
             scores = self.expand(Expansion(coefficients))
         if source == "repair":
             alpha, scores = self._scaled(alpha, scores)
-        w = Expansion(w.coefficients.copy(), w.centres)
-        return Judgement(w, b, primal, alpha, self._dual(alpha, scores), source)
+        return Judgement(judged, b, primal, alpha, self._dual(alpha, scores), source)
 
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables made feasible, or zeros."""

@@ -82,7 +82,7 @@ class Smo(Solver):
                 0, 0.0, w, problem.intercept(w), alpha, problem=problem, known=known
             )
         whole_gap = np.inf  # the gap when all rows were last looked at
-        fresh = True  # whether the gradient is exact and nothing has moved since
+        exact = True  # whether the gradient was exact before the last sets
         while True:
             report = kernel.run(8)
             step += report.steps
@@ -99,13 +99,15 @@ class Smo(Solver):
                 problem=problem, known=known,
             )  # fmt: skip
             certificate = yield iterate
-            done = report.stuck and report.steps == 0 and fresh
-            if done:
+            if report.stuck and report.steps == 0 and exact:
                 return
-            fresh = certificate is not None or report.stuck or report.gap <= 0.1 * whole_gap
-            if fresh:
+            exact = certificate is not None or (report.stuck and report.n_active == problem.n_rows)
+            if exact:
                 known = (w.coefficients, iterate.scores)
                 kernel.refresh(_with_bias(problem, *known))
+                whole_gap = report.gap
+            elif report.stuck or report.gap <= 0.1 * whole_gap:
+                kernel.unshrink()
                 whole_gap = report.gap
 
 

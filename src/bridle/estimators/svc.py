@@ -1,0 +1,318 @@
+"""SVC: support vector classification with kernels, with a proof of its accuracy.
+
+    min_w  1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (w.phi(x_i) + b)),   phi(a).phi(b) = K(a, b),
+
+with b free, as in LIBSVM: once for two classes; for more, once for each pair of classes or once for
+each class against the rest.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from bridle import _core
+from bridle.certificate import total
+from bridle.estimators.base import (
+    GapWarning,
+    encode_labels,
+    row_weights,
+    seed_from,
+    with_class_weight,
+)
+from bridle.kernel_problem import KernelProblem
+from bridle.kernels import Kernel, KernelFunction, kernel_from
+from bridle.loo import xi_alpha_bound
+from bridle.problem import Bias
+from bridle.solve import Solution, solve
+from bridle.solvers import Solver
+from bridle.solvers.smo import Smo
+from bridle.stopping import Epochs, Gap, Seconds, Stop
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_MATRIX: dict[str, Any] = {
+    "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
+}  # fmt: skip
+# Kernel values that are held at once when predicting.
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One two-class problem: which rows, their labels, and which class is which."""
+
+    rows: Indices
+    signs: Array
+    positive: int
+    negative: int | None  # None: all the rest
+
+
+class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel support vector classification with a certified duality gap.
+
+    Parameters
+    ----------
+    C : weight of the losses against 1/2 |w|^2.
+    kernel : "linear", "rbf", "poly", "sigmoid", "precomputed", or a function of two matrices.
+    degree, gamma, coef0 : of the kernel. gamma "scale" is 1 / (n_features X.var()), "auto"
+        1 / n_features.
+    solver : a name or a solver object for kernel problems; "auto" is smo.
+    tol : the certified relative duality gap (P - D) / P at which to stop.
+    bias : "free" (as in LIBSVM), "regularised" or "none".
+    class_weight : {class: weight} or "balanced"; multiplies C for the rows of the class.
+    multi_class : "ovo" trains a machine for each pair of classes, "ovr" one for each class.
+    decision_function_shape : with "ovo" machines, "ovr" turns their votes into one score for each
+        class, "ovo" gives the scores of the pairs.
+    cache_size : megabytes for kernel rows.
+    max_iter, max_seconds : budgets for epochs of each machine (-1: none) and seconds of the fit.
+    random_state : for stochastic solvers.
+    verbose : 1 prints a line for each machine.
+    n_threads : None takes all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    support_, support_vectors_, n_support_ : rows that some machine uses, in the order of classes.
+    dual_coef_ : alpha_i y_i of the support vectors. "ovo": (n_classes - 1, n_support), row by row
+        the other classes in order, as in scikit-learn; else one row for each machine.
+    intercept_ : of each machine.
+    certificate_ : primal and dual value, summed over the machines; `certificates_`: each one's.
+    loo_error_bounds_ : of each machine: no more than this part of its rows is misclassified when
+        left out (Joachims' xi-alpha estimate).
+    status_, message_, n_iter_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
+    """
+
+    classes_: NDArray[Any]
+    support_: Indices
+    dual_coef_: Array
+    intercept_: Array
+    n_features_in_: int
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: str | KernelFunction = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        bias: Bias = "free",
+        class_weight: Mapping[Any, float] | str | None = None,
+        multi_class: Literal["ovo", "ovr"] = "ovo",
+        decision_function_shape: Literal["ovo", "ovr"] = "ovr",
+        cache_size: float = 500.0,
+        max_iter: int = -1,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.bias = bias
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_threads = n_threads
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None) -> SVC:
+        """Train on the rows of X; with kernel="precomputed" X is the matrix K."""
+        for name in ("multi_class", "decision_function_shape"):
+            if getattr(self, name) not in ("ovo", "ovr"):
+                raise ValueError(f'{name} must be "ovo" or "ovr", got {getattr(self, name)!r}')
+        X, labels = validate_data(self, X, y, **_MATRIX)
+        weights = row_weights(sample_weight, X.shape[0])
+        classes, codes = encode_labels(labels, weights)
+        weights = with_class_weight(weights, self.class_weight, classes, codes)
+        kernel = kernel_from(self.kernel, X, self.gamma, self.degree, self.coef0)
+        # A function is asked once, for all machines.
+        gram = np.asarray(kernel.function(X, X)) if kernel.function is not None else None
+        tasks = self._tasks(codes, len(classes), weights)
+        self.kernel_, self.classes_ = kernel, classes
+        solutions, bounds = [], []
+        for task in tasks:
+            problem = self._problem(task, X, gram, weights)
+            found = solve(
+                problem, self._solver(), stop=self._stop(), seed=seed_from(self.random_state)
+            )
+            if self.verbose:
+                print(f"{self._about(task)}: {found.message}")
+            bounds.append(xi_alpha_bound(problem, found))
+            solutions.append(found)
+            self._warn(problem, task, found)
+        self._keep(X, codes, tasks, solutions)
+        self.loo_error_bounds_ = np.array(bounds)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: (n,) for two classes, else one column for each class or for each pair."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return scores
+        return self._votes(scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row: by the votes of the pairs, ties decided by their scores."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            best = (scores[:, 0] > 0).astype(np.intp)
+        else:
+            best = (scores if self.multi_class == "ovr" else self._votes(scores)).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _tasks(self, codes: Indices, n_classes: int, weights: Array | None) -> list[_Task]:
+        used = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
+        if n_classes == 2:
+            return [_task(codes, used, 1, 0)]
+        if self.multi_class == "ovr":
+            return [_task(codes, used, k, None) for k in range(n_classes)]
+        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+        return [_task(codes, used, i, j) for i, j in pairs]
+
+    def _problem(
+        self, task: _Task, X: Any, gram: Array | None, weights: Array | None
+    ) -> KernelProblem:
+        kernel, rows = self.kernel_, task.rows
+        everything = len(rows) == X.shape[0]
+        if kernel.is_matrix:
+            K = X if gram is None else gram
+            part, kernel = (K if everything else K[np.ix_(rows, rows)]), Kernel("precomputed")
+        else:
+            part = X if everything else X[rows]
+        return KernelProblem(
+            part, task.signs, self.C, kernel=kernel, bias=self.bias, n_threads=self.n_threads,
+            sample_weight=None if weights is None else weights[rows],
+        )  # fmt: skip
+
+    def _solver(self) -> str | Solver:
+        if self.solver in ("auto", "smo"):
+            return Smo(cache_mb=self.cache_size)
+        return self.solver
+
+    def _stop(self) -> Stop:
+        stop: Stop = Gap(self.tol)
+        if self.max_iter >= 0:
+            stop = stop | Epochs(self.max_iter)
+        return stop if self.max_seconds is None else stop | Seconds(self.max_seconds)
+
+    def _about(self, task: _Task) -> str:
+        other = "the rest" if task.negative is None else self.classes_[task.negative]
+        return f"{self.classes_[task.positive]} against {other}"
+
+    def _warn(self, problem: KernelProblem, task: _Task, found: Solution) -> None:
+        if found.certificate.relative_gap <= self.tol:
+            return
+        why = found.message
+        if problem.indefinite is not None:
+            why = (
+                f"the {problem.kernel.name} kernel is not positive semi-definite "
+                f"({problem.indefinite}): the answer is a stationary point, without a bound"
+            )
+        message = f"{self._about(task)}: {why}"
+        warnings.warn(GapWarning(message, found.certificate, self.tol), stacklevel=3)
+
+    def _keep(
+        self, X: Any, codes: Indices, tasks: list[_Task], solutions: list[Solution]
+    ) -> None:
+        coefficients = np.zeros((len(tasks), X.shape[0]))
+        for row, task, found in zip(coefficients, tasks, solutions, strict=True):
+            if found.w.centres is not None:
+                raise ValueError(
+                    f"{found.solver} answers with vectors that are not rows of X, which SVC cannot "
+                    'keep; choose its maintenance "removal" or "projection"'
+                )
+            row[task.rows] = found.w.coefficients
+        used = np.flatnonzero(coefficients.any(axis=0))
+        self.support_ = used[np.argsort(codes[used], kind="stable")]
+        self.n_support_ = np.bincount(codes[self.support_], minlength=len(self.classes_))
+        self.support_vectors_ = (
+            np.empty((0, 0)) if self.kernel_.name == "precomputed" else X[self.support_]
+        )
+        self._coefficients = coefficients[:, self.support_]
+        self.dual_coef_ = self._coefficients
+        if len(self.classes_) > 2 and self.multi_class == "ovo":
+            self.dual_coef_ = _by_other_class(self._coefficients, tasks, codes[self.support_])
+        self.intercept_ = np.array([found.b for found in solutions])
+        self.certificates_ = [found.certificate for found in solutions]
+        self.certificate_ = total(self.certificates_)
+        self.traces_ = [found.trace for found in solutions]
+        worst = max(solutions, key=lambda found: found.certificate.relative_gap)
+        self.status_, self.message_ = worst.status, worst.message
+        self.n_iter_ = int(np.ceil(max(found.epochs for found in solutions)))
+        self._pairs = [(task.positive, task.negative) for task in tasks]
+
+    def _scores(self, X: Any) -> Array:
+        """The score of each row by each machine."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        n_threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
+        out = np.tile(self.intercept_, (X.shape[0], 1))
+        if len(self.support_) == 0:
+            return out
+        step = max(1, _BLOCK // len(self.support_))
+        for begin in range(0, X.shape[0], step):
+            part = X[begin : begin + step]
+            if self.kernel_.name == "precomputed":
+                values = np.asarray(part[:, self.support_], dtype=np.float64)
+            else:
+                values = self.kernel_.matrix(part, self.support_vectors_, n_threads)
+            out[begin : begin + step] += values @ self._coefficients.T
+        return out
+
+    def _votes(self, scores: Array) -> Array:
+        """Votes for each class, and a fraction below one half that orders equal votes."""
+        votes = np.zeros((len(scores), len(self.classes_)))
+        sums = np.zeros_like(votes)
+        for k, (i, j) in enumerate(self._pairs):
+            votes[:, i] += scores[:, k] > 0
+            votes[:, j] += scores[:, k] <= 0
+            sums[:, i] += scores[:, k]
+            sums[:, j] -= scores[:, k]
+        return votes + sums / (3 * (np.abs(sums) + 1))
+
+
+def _task(codes: Indices, used: NDArray[np.bool_], positive: int, negative: int | None) -> _Task:
+    if negative is not None:
+        used = used & ((codes == positive) | (codes == negative))
+    rows = np.flatnonzero(used)
+    return _Task(rows, np.where(codes[rows] == positive, 1.0, -1.0), positive, negative)
+
+
+def _by_other_class(coefficients: Array, tasks: list[_Task], codes: Indices) -> Array:
+    """scikit-learn's layout: a support vector's column lists its pairs by the other class."""
+    n_classes = int(max(task.positive for task in tasks)) + 2
+    table = np.zeros((n_classes - 1, len(codes)))
+    for row, task in zip(coefficients, tasks, strict=True):
+        assert task.negative is not None
+        i, j = task.positive, task.negative  # i < j
+        table[j - 1, codes == i] = row[codes == i]
+        table[i, codes == j] = row[codes == j]
+    return table

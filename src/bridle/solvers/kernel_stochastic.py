@@ -1,0 +1,167 @@
+"""Stochastic subgradient methods in the space of a kernel: pegasos, sgd, norma.
+
+    min_f  lam/2 |f|^2 + 1/m sum_i c_i max(0, 1 - y_i (f(x_i) + b)),   lam = 1/(m C);
+
+step t draws k rows A_t and sets
+
+    f <- (1 - eta_t lam) f + (eta_t/k) sum_{i in A_t, y_i (f(x_i) + b) < 1} c_i y_i K(x_i, .)
+
+ - pegasos: eta_t = 1/(lam t): f is then 1/(lam t) times counts of how often each row was in error
+   (Shalev-Shwartz, Singer, Srebro & Cotter, "Pegasos", Mathematical Programming 2011, figure 3).
+ - sgd: eta_t = eta0/(1 + lam eta0 t) (Bottou, "Stochastic gradient descent tricks", 2012).
+ - norma: eta_t = eta0/sqrt(t), terms older than `window` steps are dropped: their coefficients have
+   decayed (Kivinen, Smola & Williamson, "Online learning with kernels", 2004).
+
+f is a combination of rows with alpha_i = y_i coefficient_i >= 0: a dual point for free, clipped to
+the box by the problem. A step costs the kernel of its rows against all support rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from bridle import _core
+from bridle.kernel_problem import Expansion, KernelIterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+
+if TYPE_CHECKING:
+    from bridle.kernel_problem import KernelProblem
+
+Pace = Callable[[int], int | None]
+Sampling = Literal["epochs", "iid", "without-replacement"]
+
+
+@dataclass(frozen=True)
+class _KernelSteps(Solver):
+    """What the three share. batch: rows in a step. sampling: as in the linear Pegasos."""
+
+    batch: int = 1
+    sampling: Sampling = "epochs"
+
+    kinds: ClassVar[tuple[str, ...]] = ("kernel",)
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+    bias_rate: ClassVar[float] = 0.0  # of a free bias, relative to eta
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, got {self.batch}")
+        if self.sampling not in ("epochs", "iid", "without-replacement"):
+            raise ValueError(f"unknown sampling {self.sampling!r}")
+
+    def rate(self, problem: KernelProblem) -> tuple[float, float, float]:
+        """(scale, offset, power) of eta_t = scale / (t + offset)^power, t from 0."""
+        raise NotImplementedError
+
+    def radius(self, problem: KernelProblem) -> float:
+        """The ball to project onto."""
+        return math.inf
+
+    def window(self, problem: KernelProblem) -> int:
+        """How many steps a term lives; 0 is for ever."""
+        return 0
+
+    def iterates(
+        self,
+        problem: KernelProblem,
+        *,
+        start: Any = None,
+        rng: _core.Rng,
+        pace: Pace | None = None,
+    ) -> Iterates:
+        """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
+        batch = min(self.batch, problem.n_rows)
+        per_epoch = max(1, problem.n_rows // batch)
+        c = problem.start_alpha(start) * problem.y
+        squared_norm = 0.0
+        if start is not None:
+            scores = problem.expand(Expansion(c))
+            squared_norm = float(c @ scores) + problem.constant * float(c.sum()) ** 2
+        signed_weight = np.copysign(problem.sample_weight, problem.y)
+        # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
+        kernel = _core.kernel_sgd(
+            problem.core_kernel, problem.rows, problem.squared_norms, signed_weight, c,
+            squared_norm, per_epoch if start is not None else 0, problem.lam,
+            *self.rate(problem), self.bias_rate if problem.bias == "free" else 0.0,
+            self.radius(problem), batch, self.sampling, self.window(problem), problem.n_threads,
+        )  # fmt: skip
+        step = 0
+        while True:
+            n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
+            kernel.run(n, rng)
+            step += n
+            kernel.coefficients(c)
+            w = Expansion(c)
+            b = kernel.bias if problem.bias == "free" else problem.intercept(w)
+            yield KernelIterate(
+                step, step * batch / problem.n_rows, w, b, c * problem.y, problem=problem
+            )
+
+
+@dataclass(frozen=True)
+class KernelPegasos(_KernelSteps):
+    """Steps of 1/(lam t). project: onto the ball |f| <= 1/sqrt(lam) that holds the optimum."""
+
+    project: bool = False
+
+    name: ClassVar[str] = "pegasos"
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
+
+    def rate(self, problem: KernelProblem) -> tuple[float, float, float]:  # noqa: D102
+        return 1.0 / problem.lam, 1.0, 1.0
+
+    def radius(self, problem: KernelProblem) -> float:  # noqa: D102
+        return math.sqrt(problem.loss.squared_radius(problem.cost)) if self.project else math.inf
+
+
+@dataclass(frozen=True)
+class KernelSgd(_KernelSteps):
+    """Steps of eta0/(1 + lam eta0 t); eta0=None is 1 / the mean of K(x, x)."""
+
+    eta0: float | None = None
+
+    name: ClassVar[str] = "sgd"
+    bias_rate: ClassVar[float] = 0.01
+
+    def rate(self, problem: KernelProblem) -> tuple[float, float, float]:  # noqa: D102
+        eta0 = _first_rate(self.eta0, problem)
+        return 1.0 / problem.lam, 1.0 / (problem.lam * eta0), 1.0
+
+
+@dataclass(frozen=True)
+class KernelNorma(_KernelSteps):
+    """Steps of eta0/sqrt(t) over a window of terms.
+
+    eta0=None is 1 / the mean of K(x, x), at most 1/lam. memory: how many steps a term lives; None is
+    for ever. A short memory bounds the cost of a step, and keeps the method from converging.
+    """
+
+    eta0: float | None = None
+    memory: int | None = None
+
+    name: ClassVar[str] = "norma"
+    converges: ClassVar[bool] = False
+    bias_rate: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(f"memory must be at least 1 step, got {self.memory}")
+
+    def rate(self, problem: KernelProblem) -> tuple[float, float, float]:  # noqa: D102
+        return min(_first_rate(self.eta0, problem), 0.99 / problem.lam), 1.0, 0.5
+
+    def window(self, problem: KernelProblem) -> int:  # noqa: D102
+        return 0 if self.memory is None else self.memory
+
+
+def _first_rate(eta0: float | None, problem: KernelProblem) -> float:
+    if eta0 is not None:
+        if not (eta0 > 0 and math.isfinite(eta0)):
+            raise ValueError(f"eta0 must be positive and finite, got {eta0}")
+        return eta0
+    mean = float(problem.diagonal.mean()) + problem.constant
+    return 1.0 / mean if mean > 0 else 1.0
