@@ -266,3 +266,117 @@ def test_linear_solvers_refuse_kernel_problems():
         bridle.solve(bridle.KernelProblem(X, y), "dcd")
     with pytest.raises(ValueError, match="smo solves kernel problems"):
         bridle.solve(bridle.LinearProblem(X, y), "smo")
+
+
+def pegasos_twin(problem, order, batch, project):
+    """Ten lines of NumPy: the same steps on the same order."""
+    K = gram(problem.X, problem.kernel) + problem.constant
+    weight, lam, radius = problem.sample_weight, problem.lam, np.sqrt(problem.cost.sum())
+    c = np.zeros(problem.n_rows)
+    for t, rows in enumerate(order.reshape(-1, batch), start=1):
+        violators = rows[problem.y[rows] * (K[rows] @ c) < 1]
+        c *= 1 - 1 / t
+        np.add.at(c, violators, (weight * problem.y)[violators] / (lam * t * batch))
+        norm = np.sqrt(c @ K @ c)
+        if project and norm > radius:
+            c *= radius / norm
+    return c
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize(("batch", "project"), [(1, False), (1, True), (5, True), (20, False)])
+def test_kernel_pegasos_equals_its_twin(bias, batch, project):
+    from bridle import _core
+
+    X, y = make_data(100)
+    weight = np.random.default_rng(4).random(100) + 0.5
+    problem = bridle.KernelProblem(X, y, 3.0, bias=bias, sample_weight=weight)
+    solver = bridle.KernelPegasos(batch=batch, project=project)
+    iterates = solver.iterates(problem, rng=_core.Rng(7))
+    rng = _core.Rng(7)
+    orders = [np.empty(100, np.int64) for _ in range(3)]
+    for order in orders:
+        # Each epoch shuffles the order that the last one left.
+        shuffled = np.empty(100, np.int64)
+        rng.permutation(shuffled)
+        order[:] = shuffled
+    first = next(iterates)
+    expected = pegasos_twin(problem, orders[0], batch, project)
+    np.testing.assert_allclose(first.w.coefficients, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["pegasos", "sgd", "norma"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bias", BIASES)
+def test_kernel_stochastic_certificates(name, dtype, bias):
+    X, y = make_data(300, dtype=dtype)
+    problem = bridle.KernelProblem(X, y, 0.5, bias=bias)
+    if name == "pegasos" and bias == "free":
+        with pytest.raises(ValueError, match="cannot have bias"):
+            bridle.solve(problem, name)
+        return
+    found = bridle.solve(problem, name, stop=bridle.Gap(0.02) | bridle.Epochs(300))
+    primal, dual = recompute(problem, found)
+    assert found.certificate.primal == pytest.approx(primal, rel=1e-6)
+    assert found.certificate.dual == pytest.approx(dual, rel=1e-6)
+    assert found.solver == name
+    if name != "norma":
+        assert found.converged, found.message
+    optimum = bridle.solve(problem, stop=bridle.Gap(1e-6)).certificate.primal
+    assert found.certificate.dual <= optimum * (1 + 1e-6)
+
+
+def test_kernel_stochastic_same_bits_for_any_number_of_threads():
+    X, y = make_data(3000, 5)
+    problems = [bridle.KernelProblem(X, y, 1.0, n_threads=n) for n in (1, 2)]
+    found = [bridle.solve(p, "pegasos", stop=bridle.Epochs(2), seed=3) for p in problems]
+    assert np.array_equal(found[0].w.coefficients, found[1].w.coefficients)
+
+
+def test_norma_forgets():
+    X, y = make_data(400)
+    problem = bridle.KernelProblem(X, y, 1.0)
+    found = bridle.solve(problem, bridle.KernelNorma(memory=150), stop=bridle.Epochs(3))
+    assert 0 < len(found.w.support) <= 150 + 64
+
+
+@pytest.mark.parametrize("maintenance", ["removal", "projection", "merging"])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_budgeted_pegasos_keeps_its_budget(maintenance, storage):
+    X, y = make_data(400, 4)
+    problem = bridle.KernelProblem(storage(X), y, 0.5, gamma=0.3)
+    solver = bridle.BudgetedPegasos(budget=25, maintenance=maintenance)
+    found = bridle.solve(problem, solver, stop=bridle.Epochs(5))
+    assert 0 < len(found.w.support) <= 25
+    assert found.certificate.primal == pytest.approx(problem.primal(found.w, found.b), rel=1e-9)
+    assert found.certificate.dual == pytest.approx(problem.dual(found.alpha), rel=1e-9)
+    optimum = bridle.solve(problem, stop=bridle.Gap(1e-6)).certificate
+    assert found.certificate.dual <= optimum.primal
+    assert optimum.dual <= found.certificate.primal
+    accuracy = (np.sign(problem.decision(storage(X), found.w)) == y).mean()
+    assert accuracy > 0.6
+
+
+def test_budgeted_pegasos_with_room_for_all_is_pegasos():
+    X, y = make_data(90)
+    problem = bridle.KernelProblem(X, y, 0.5)
+    budgeted = bridle.solve(problem, bridle.BudgetedPegasos(budget=90), stop=bridle.Epochs(1))
+    plain = bridle.solve(problem, "pegasos", stop=bridle.Epochs(1))
+    np.testing.assert_allclose(budgeted.w.coefficients, plain.w.coefficients, rtol=1e-9)
+
+
+def test_merged_kernel_values_are_those_of_the_merged_vectors():
+    from bridle.solvers.budgeted_pegasos import _Run
+
+    X, y = make_data(200, 3)
+    problem = bridle.KernelProblem(X, y, 1.0, gamma=0.2)
+    run = _Run(problem, 10, "merging")
+    for begin in range(0, 192, 64):
+        run.steps(np.arange(begin, begin + 64))
+    exact = problem.kernel.matrix(run.centres[: run.size], run.centres[: run.size])
+    np.testing.assert_allclose(run.K[: run.size, : run.size], exact, rtol=1e-9)
+    with pytest.raises(ValueError, match="merging needs the rbf kernel"):
+        bridle.solve(
+            bridle.KernelProblem(X, y, kernel="linear"),
+            bridle.BudgetedPegasos(maintenance="merging"),
+        )

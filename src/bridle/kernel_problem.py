@@ -169,13 +169,7 @@ class KernelProblem:
         """K(x_i, x_i), without the constant."""
         if self.gram is not None:
             return np.asarray(self.gram.diagonal(), dtype=np.float64)
-        kernel, norms = self.kernel, self.squared_norms
-        if kernel.name == "linear":
-            return norms
-        if kernel.name == "rbf":
-            return np.ones(self.n_rows)
-        affine = kernel.gamma * norms + kernel.coef0
-        return np.asarray(affine**kernel.degree if kernel.name == "poly" else np.tanh(affine))
+        return self.kernel.diagonal(self.squared_norms)
 
     def expand(self, w: Expansion) -> Array:
         """sum_j c_j K(c_j, x_i) for every row, summed in float64."""

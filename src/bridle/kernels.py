@@ -44,6 +44,17 @@ class Kernel:
         """Whether its values are known as a matrix only."""
         return self.name in ("precomputed", "callable")
 
+    def diagonal(self, squared_norms: Array) -> Array:
+        """K(x, x) from |x|^2, where there is a formula."""
+        if self.is_matrix:
+            raise ValueError("the diagonal of a precomputed kernel is in its matrix")
+        if self.name == "linear":
+            return squared_norms
+        if self.name == "rbf":
+            return np.ones_like(squared_norms)
+        affine = self.gamma * squared_norms + self.coef0
+        return np.asarray(affine**self.degree if self.name == "poly" else np.tanh(affine))
+
     def matrix(self, A: Any, B: Any, n_threads: int = 1) -> Array:
         """K(a, b) for all rows of A and B. Precomputed: A is that matrix already."""
         if self.function is not None:

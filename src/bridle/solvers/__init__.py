@@ -35,12 +35,16 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "subgradient": ("bridle.solvers.structured_subgradient", "StructuredSubgradient"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
+    "budgeted-pegasos": ("bridle.solvers.budgeted_pegasos", "BudgetedPegasos"),
 }
 
 # kind of problem -> name -> (module, class): where a name means another class for that kind.
 VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
     "kernel": {
         "auto": ("bridle.solvers.smo", "Smo"),
+        "pegasos": ("bridle.solvers.kernel_stochastic", "KernelPegasos"),
+        "sgd": ("bridle.solvers.kernel_stochastic", "KernelSgd"),
+        "norma": ("bridle.solvers.kernel_stochastic", "KernelNorma"),
     },
 }
 
