@@ -3,8 +3,8 @@
 //     f <- (1 - eta_t lam) f + (eta_t / k) sum_{i in A_t, y_i (f(x_i) + b) < 1} c_i y_i K(x_i, .),
 //
 // with f = s sum_j beta_j K(x_j, .): the rows that come next are known ahead, so the scores of the
-// next few dozen are computed against all support rows at once, as a matrix product, and then kept up
-// to date among themselves. Same steps, same result, at the speed of a product.
+// next few dozen are computed against all support rows at once, as a matrix product, and then kept
+// up to date among themselves. Same steps, same result, at the speed of a product.
 #pragma once
 
 #include "kernels.hpp"
@@ -21,7 +21,7 @@
 namespace bridle {
 
 // eta_t = scale / (t + offset)^power, t the number of steps taken.
-struct Rate {
+struct PowerRate {
   double scale, offset, power;
   double at(int64_t t) const { return scale / std::pow(static_cast<double>(t) + offset, power); }
 };
@@ -38,13 +38,13 @@ template <class T> class KernelSgdOn final : public KernelSgd {
 public:
   // signed_weight: c_i y_i. window: terms older than this many steps are dropped, 0 for never.
   KernelSgdOn(std::unique_ptr<KernelSource<T>> source, const double *signed_weight,
-              const double *start, double squared_norm, int64_t steps_before, double lam, Rate rate,
-              double bias_rate, double radius, int64_t batch, Sampling sampling, int64_t window,
-              int n_threads)
+              const double *start, double squared_norm, int64_t steps_before, double lam,
+              PowerRate rate, double bias_rate, double radius, int64_t batch, Sampling sampling,
+              int64_t window, int n_threads)
       : source_(std::move(source)), signed_weight_(signed_weight),
         beta_(start, start + source_->n_rows()), squared_norm_(squared_norm), step_(steps_before),
         lam_(lam), rate_(rate), bias_rate_(bias_rate), radius_(radius), batch_(batch),
-        window_(window), order_(sampling, source_->n_rows(), batch), n_threads_(n_threads) {}
+        window_(window), order_(sampling, source_->n_rows(), batch, 1), n_threads_(n_threads) {}
 
   void run(int64_t n_steps, Rng &rng) override {
     const int64_t steps_at_once = std::max<int64_t>(1, centres_at_once / batch_);
@@ -168,7 +168,7 @@ private:
   double squared_norm_, scale_ = 1, bias_ = 0;
   int64_t step_;
   double lam_;
-  Rate rate_;
+  PowerRate rate_;
   double bias_rate_, radius_;
   int64_t batch_, window_;
   RowOrder order_;

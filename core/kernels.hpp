@@ -416,8 +416,9 @@ std::unique_ptr<KernelSource<T>> make_source(const Kernel &kernel, const Rows &r
 // How many centres are packed at once, and how many rows a thread takes at a time.
 constexpr int64_t centres_at_once = 64, rows_at_once = 512;
 
-// sums[k] = sum_c coefficients[c] K(x_which[k], c), for centres made by `pack(chosen, panels)` where
-// `chosen` are positions among the coefficients that are not zero. The same for any number of threads.
+// sums[k] = sum_c coefficients[c] K(x_which[k], c), for centres made by `pack(chosen, panels)`
+// where `chosen` are positions among the coefficients that are not zero. The same for any number of
+// threads.
 template <class T, class Pack>
 void expand(const KernelSource<T> &source, std::span<const double> coefficients,
             std::span<const int64_t> which, Pack &&pack, double *sums, int n_threads) {

@@ -141,8 +141,8 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
         using T = typename std::decay_t<decltype(r)>::Value;
         return std::make_unique<KernelSgdOn<T>>(
             make_source<T>(kernel, r, squared_norms.data()), signed_weight.data(), start.data(),
-            squared_norm, steps_before, lam, Rate{rate_scale, rate_offset, rate_power}, bias_rate,
-            radius, batch, sampling_from_name(sampling), window, n_threads);
+            squared_norm, steps_before, lam, PowerRate{rate_scale, rate_offset, rate_power},
+            bias_rate, radius, batch, sampling_from_name(sampling), window, n_threads);
       },
       rows.view);
 }

@@ -1,10 +1,11 @@
 """Kernels at scale: features whose inner products approximate a kernel, for any linear solver.
 
-Nystrom (Williams & Seeger 2001): for landmarks l_1..l_r, z(x) = L^-1 (K(l_1, x), ..., K(l_r, x)) with
-L L' the Cholesky factorisation of the landmarks' kernel matrix: z(a).z(b) is the best approximation
-of K(a, b) in the span of the landmarks. They are chosen by randomly pivoted Cholesky (Chen, Epperly,
-Tropp & Webber, "Randomly pivoted Cholesky", 2022): each with a probability proportional to what is
-left of K(x, x) after the ones before, which needs no distances and is near the best for its rank.
+Nystrom (Williams & Seeger 2001): for landmarks l_1..l_r, z(x) = L^-1 (K(l_1, x), ..., K(l_r, x))
+with L L' the Cholesky factorisation of the landmarks' kernel matrix: z(a).z(b) is the best
+approximation of K(a, b) in the span of the landmarks. They are chosen by randomly pivoted Cholesky
+(Chen, Epperly, Tropp & Webber, "Randomly pivoted Cholesky", 2022): each with a probability
+proportional to what is left of K(x, x) after the ones before, which needs no distances and is near
+the best for its rank.
 
 Random Fourier features (Rahimi & Recht 2007), rbf only: z(x) = sqrt(2/r) cos(W x + u), W ~ N(0, 2
 gamma), u uniform on [0, 2 pi].
@@ -120,9 +121,12 @@ class Nystrom(KernelFeatures):
     def expansion(self, w: ArrayLike) -> Expansion:
         """Weights on the features as an element of the kernel's own space.
 
-        KernelProblem.primal() and .decision() take it: what the model is worth without approximation.
+        KernelProblem.primal() and .decision() take it: what the model is worth, not approximated.
         """
-        return Expansion(np.linalg.solve(self.factor.T, np.asarray(w, np.float64)), self.landmarks)
+        weights = np.asarray(w, np.float64)
+        return Expansion(
+            np.asarray(np.linalg.solve(self.factor.T, weights), np.float64), self.landmarks
+        )
 
     def _block(self, X: Any) -> Array:
         from scipy.linalg import solve_triangular

@@ -16,6 +16,7 @@ certificate.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -143,6 +144,14 @@ class KernelProblem:
         self.signed_cost = np.copysign(self.cost, self.y)
         self.upper = self.cost
         self.indefinite = self._examine()
+
+    def variant(self, *, y: ArrayLike, n_threads: int = 1) -> KernelProblem:
+        """The same problem with other labels; the data is shared."""
+        other = copy.copy(self)
+        other.y = check_labels(y, self.n_rows)
+        other.signed_cost = np.copysign(other.cost, other.y)
+        other.n_threads = max(1, n_threads)
+        return other
 
     @property
     def lam(self) -> float:

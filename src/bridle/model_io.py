@@ -59,6 +59,7 @@ assert _PREAMBLE.size == ALIGNMENT
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.model_io", "LinearModel"),
     "chain": ("bridle.structured.tagger", "ChainModel"),
+    "kernel": ("bridle.kernel_model", "KernelModel"),
 }
 
 
@@ -199,6 +200,9 @@ class LinearModel:
                 {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
                 for c in self.certificates
             ],
+            "classes": classes_to_json(self.classes),
+            "objective": self.objective.as_dict(),
+            "certificates": certificates_to_json(self.certificates),
             "fingerprint": self.fingerprint,
             "n_rows": self.n_rows,
             "zero_based": self.zero_based,
@@ -258,12 +262,9 @@ class LinearModel:
         return cls(
             coef=_doubles(arrays["coef"]),
             intercept=_doubles(arrays["intercept"]),
-            classes=_classes_from_json(fields["classes"]),
+            classes=classes_from_json(fields["classes"]),
             objective=Objective.from_dict(fields["objective"]),
-            certificates=tuple(
-                Certificate(float(c["primal"]), float(c["dual"]), _source(c["source"]))
-                for c in fields["certificates"]
-            ),
+            certificates=certificates_from_json(fields["certificates"]),
             fingerprint=_string(fields["fingerprint"]),
             n_rows=_count(fields["n_rows"]),
             alpha=_doubles(arrays["alpha"]) if "alpha" in arrays else None,
@@ -444,6 +445,23 @@ def json_number(value: float) -> float | str:
 
 
 def _classesjson_number(classes: NDArray[Any]) -> dict[str, Any]:
+def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str, Any]]:
+    """For the header."""
+    return [
+        {"primal": _to_json(c.primal), "dual": _to_json(c.dual), "source": c.source}
+        for c in certificates
+    ]
+
+
+def certificates_from_json(entries: Any) -> tuple[Certificate, ...]:
+    """From the header."""
+    return tuple(
+        Certificate(float(c["primal"]), float(c["dual"]), _source(c["source"])) for c in entries
+    )
+
+
+def classes_to_json(classes: NDArray[Any]) -> dict[str, Any]:
+    """For the header."""
     kind = classes.dtype.kind
     dtype = classes.dtype.newbyteorder("<").str
     if dtype in CLASS_DTYPES:
@@ -454,7 +472,8 @@ def _classesjson_number(classes: NDArray[Any]) -> dict[str, Any]:
     raise TypeError(f"a model file cannot hold class labels of dtype {classes.dtype}")
 
 
-def _classes_from_json(entry: Mapping[str, Any]) -> NDArray[Any]:
+def classes_from_json(entry: Mapping[str, Any]) -> NDArray[Any]:
+    """From the header."""
     dtype, values = _string(entry["dtype"]), entry["values"]
     if not isinstance(values, list):
         raise ValueError("classes must be a list")

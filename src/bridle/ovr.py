@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from bridle.blas import one_blas_thread
 from bridle.certificate import Certificate, Record, total
+from bridle.kernel_problem import KernelProblem
+from bridle.kernels import Kernel
 from bridle.losses import Hinge, Loss
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import DEFAULT_STOP, Solution, deferred_interrupt, solve
@@ -97,8 +99,9 @@ def solve_one_vs_rest(
     start: Sequence[Any] | None = None,
     seed: int = 0,
     n_threads: int | None = None,
+    kernel: Kernel | None = None,
 ) -> OneVsRest:
-    """Solve the problem of each class against the rest.
+    """Solve the problem of each class against the rest: linear, or with the given kernel.
 
     codes: the class of each row, 0 to n_classes - 1; a row of any other is of the rest, always.
     start: what to go on from, one per problem.
@@ -109,10 +112,16 @@ def solve_one_vs_rest(
     if n_classes < 2:
         raise ValueError(f"there must be at least two classes, got {n_classes}")
     positives = [1] if n_classes == 2 else list(range(n_classes))
-    problem = LinearProblem(
-        X, _signs(codes, positives[0]), C, loss=loss, bias=bias, bias_scale=bias_scale,
-        sample_weight=sample_weight, n_threads=n_threads,
-    )  # fmt: skip
+    labels = _signs(codes, positives[0])
+    options: dict[str, Any] = {
+        "bias": bias, "bias_scale": bias_scale, "sample_weight": sample_weight,
+        "n_threads": n_threads,
+    }  # fmt: skip
+    problem: Any = (
+        LinearProblem(X, labels, C, loss=loss, **options)
+        if kernel is None
+        else KernelProblem(X, labels, C, kernel=kernel, **options)
+    )
     workers = min(problem.n_threads, len(positives))
     clock = _Shares(stop, len(positives), workers)
 

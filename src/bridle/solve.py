@@ -30,7 +30,7 @@ DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
 class Solution:
     """The best weights found, the best dual point found, and what they prove."""
 
-    w: Array
+    w: Any  # an array of weights; of kernel problems, an Expansion
     b: float
     alpha: Array
     certificate: Certificate
@@ -83,7 +83,7 @@ def solve(
 class _Best:
     """The best primal and the best dual point, kept apart."""
 
-    w: Array | None = None
+    w: Any = None
     b: float = 0.0
     primal: float = np.inf
     alpha: Array | None = None

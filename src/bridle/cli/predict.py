@@ -54,7 +54,7 @@ def predict(
     if output is not None:
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):
-        fitted = read_model(model)
+        fitted = read_model(model, ("linear", "kernel"))
         X, y, _ = read(data, threads, fitted.zero_based)
     import numpy as np
 

@@ -16,11 +16,11 @@ _WORDS = {
 }  # fmt: skip
 
 
-def make_solver(name: str, settings: Iterable[str]) -> Solver:
+def make_solver(name: str, settings: Iterable[str], kind: str = "linear") -> Solver:
     """A solver by its registered name with settings such as "batch=100"."""
     from bridle.solvers import solver_class
 
-    cls = solver_class(name)
+    cls = solver_class(name, kind)
     hints = get_type_hints(cls)
     known = {field.name: hints[field.name] for field in fields(cls)}
     chosen: dict[str, Any] = {}

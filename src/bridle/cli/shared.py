@@ -17,7 +17,6 @@ import click
 
 if TYPE_CHECKING:
     from bridle.certificate import Record
-    from bridle.model_io import LinearModel
 
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
@@ -118,18 +117,20 @@ def read(path: Path, threads: int | None, zero_based: Any = "auto") -> tuple[Any
         return read_svmlight_and_base(path, n_threads=threads, zero_based=zero_based)
 
 
-def read_model(path: Path) -> LinearModel:
-    """A linear model."""
-    from bridle.model_io import LinearModel, load_model
+def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:
+    """A model of one of these kinds."""
+    from bridle.model_io import load_model
 
     with reported():
         model = load_model(path)
-    if not isinstance(model, LinearModel):
-        raise InputError(f"{path}: a model of kind {model.kind!r}; this command needs a linear one")
+    if model.kind not in kinds:
+        raise InputError(
+            f"{path}: a model of kind {model.kind!r}; this command needs a {' or '.join(kinds)} one"
+        )
     return model
 
 
-def fit_width(model: LinearModel, X: Any, path: Path) -> LinearModel:
+def fit_width(model: Any, X: Any, path: Path) -> Any:
     """The model for data of X's width; says so when features of the data are not in the model."""
     if X.shape[1] > model.n_features:
         click.echo(
@@ -137,7 +138,11 @@ def fit_width(model: LinearModel, X: Any, path: Path) -> LinearModel:
             f"{model.n_features} are ignored: no training row had them",
             err=True,
         )
-    return model if X.shape[1] == model.n_features else model.resized(X.shape[1])
+    if X.shape[1] == model.n_features:
+        return model
+    # A kernel model widens data that are too narrow by itself.
+    narrow = X.shape[1] < model.n_features and model.kind == "kernel"
+    return model if narrow else model.resized(X.shape[1])
 
 
 def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:

@@ -34,6 +34,7 @@ from bridle.cli.shared import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from bridle.kernel_model import KernelModel
     from bridle.model_io import LinearModel
     from bridle.ovr import OneVsRest
 
@@ -59,6 +60,15 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
     "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
     show_default=True, help="Intercept: none, a constant feature, or not penalised.",
 )  # fmt: skip
+@click.option(
+    "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
+    help="Train a kernel machine; without it, a linear one.",
+)  # fmt: skip
+@click.option(
+    "--gamma", default="scale", show_default=True, help="Of the kernel: a number, scale or auto."
+)
+@click.option("--degree", type=int, default=3, show_default=True, help="Of the poly kernel.")
+@click.option("--coef0", type=float, default=0.0, show_default=True, help="Of poly and sigmoid.")
 @click.option("--max-seconds", type=Positive, help="Stop solving after so many seconds.")
 @click.option(
     "--max-epochs", type=Positive, default=1000, show_default=True,
@@ -88,6 +98,10 @@ def train(
     settings: tuple[str, ...],
     loss: str,
     bias: Any,
+    kernel: str | None,
+    gamma: str,
+    degree: int,
+    coef0: float,
     max_seconds: float | None,
     max_epochs: float,
     threads: int | None,
@@ -106,12 +120,15 @@ def train(
     target = model if model is not None else data.with_name(data.name + ".model")
     if C is not None and lam is not None:
         raise click.UsageError("-c and --lam say the same thing: give one of them")
+    if kernel is not None and (loss != "hinge" or proof):
+        raise click.UsageError("kernel machines have the hinge loss, and keep no --proof")
     with reported():
-        method = make_solver(solver, settings)
+        method = make_solver(solver, settings, kind="linear" if kernel is None else "kernel")
     _check_outputs(target, trace, tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         X, y, zero_based = read(data, threads)
     import numpy as np
+    from bridle.kernels import kernel_from
     from bridle.ovr import solve_one_vs_rest
     from bridle.problem import lam_to_C
     from bridle.stopping import Epochs, Gap, Seconds
@@ -126,29 +143,36 @@ def train(
         stop = stop | Seconds(max_seconds)
     names = [plain(c) for c in classes] if len(classes) > 2 else []
     with reported(), progress(gap) as show, clock.timing("solve"):
+        settled = None if kernel is None else kernel_from(kernel, X, _gamma(gamma), degree, coef0)
         result = solve_one_vs_rest(
             X, codes, len(classes), C, loss=loss, bias=bias, solver=method, stop=stop, seed=seed,
-            n_threads=threads,
+            n_threads=threads, kernel=settled,
             watch=lambda k, record: show(f"class {names[k]}" if names else method.name, record),
         )  # fmt: skip
     _split_certify_time(clock, result)
     from bridle.model_io import LinearModel, Objective, fingerprint, save_model
 
-    fitted = LinearModel(
-        coef=result.coef,
-        intercept=result.intercept,
-        classes=classes,
-        objective=Objective(loss=loss, C=C, bias=bias),
-        certificates=tuple(solution.certificate for solution in result.solutions),
-        fingerprint=fingerprint(X, y),
-        n_rows=X.shape[0],
-        alpha=np.vstack([solution.alpha for solution in result.solutions]) if proof else None,
-        zero_based=zero_based,
-        info={
+    common: dict[str, Any] = {
+        "classes": classes,
+        "objective": Objective(loss=loss, C=C, bias=bias),
+        "certificates": tuple(solution.certificate for solution in result.solutions),
+        "fingerprint": fingerprint(X, y),
+        "n_rows": X.shape[0],
+        "zero_based": zero_based,
+        "info": {
             "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
             "status": result.status.value,
         },
-    )  # fmt: skip
+    }  # fmt: skip
+    fitted: LinearModel | KernelModel
+    if settled is None:
+        alpha = np.vstack([solution.alpha for solution in result.solutions]) if proof else None
+        fitted = LinearModel(coef=result.coef, intercept=result.intercept, alpha=alpha, **common)
+    else:
+        from bridle import kernel_model
+
+        with reported():
+            fitted = kernel_model.KernelModel.from_solutions(X, result, settled, **common)
     with clock.timing("write"), reported():
         save_model(target, fitted)
         if trace is not None:
@@ -174,6 +198,13 @@ def train(
     ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
 
 
+def _gamma(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text  # a word, which kernel_from knows or not
+
+
 def _check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -> None:
     check_writable(target, inputs=inputs)
     if trace is None:
@@ -196,7 +227,7 @@ def _split_certify_time(clock: Clock, result: OneVsRest) -> None:
     clock.parts["solve"] = wall - clock.parts["certify"]
 
 
-def _objective_report(model: LinearModel) -> dict[str, Any]:
+def _objective_report(model: LinearModel | KernelModel) -> dict[str, Any]:
     from bridle.problem import C_to_lam
 
     objective, certificate = model.objective, model.certificate
@@ -224,7 +255,7 @@ def _per_class(classes: Any, result: OneVsRest) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _error_on(test: Path, model: LinearModel, threads: int | None) -> float:
+def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None) -> float:
     import numpy as np
 
     X, y, _ = read(test, threads, model.zero_based)

@@ -9,6 +9,7 @@ from typing import Any
 _HOME = {
     "LinearSVC": "bridle.estimators.linear",
     "LinearSVCCV": "bridle.estimators.linear_cv",
+    "SVC": "bridle.estimators.svc",
     "GapWarning": "bridle.estimators.base",
     "ChainSVM": "bridle.estimators.chain",
     "MulticlassSVC": "bridle.estimators.multiclass",
@@ -21,6 +22,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "MulticlassSVC",
+    "SVC",
     "StructuredSVM",
 ]
 

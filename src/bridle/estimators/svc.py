@@ -239,9 +239,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         message = f"{self._about(task)}: {why}"
         warnings.warn(GapWarning(message, found.certificate, self.tol), stacklevel=3)
 
-    def _keep(
-        self, X: Any, codes: Indices, tasks: list[_Task], solutions: list[Solution]
-    ) -> None:
+    def _keep(self, X: Any, codes: Indices, tasks: list[_Task], solutions: list[Solution]) -> None:
         coefficients = np.zeros((len(tasks), X.shape[0]))
         for row, task, found in zip(coefficients, tasks, solutions, strict=True):
             if found.w.centres is not None:
@@ -296,7 +294,8 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             votes[:, j] += scores[:, k] <= 0
             sums[:, i] += scores[:, k]
             sums[:, j] -= scores[:, k]
-        return votes + sums / (3 * (np.abs(sums) + 1))
+        fractions: Array = sums / (3 * (np.abs(sums) + 1))
+        return votes + fractions
 
 
 def _task(codes: Indices, used: NDArray[np.bool_], positive: int, negative: int | None) -> _Task:

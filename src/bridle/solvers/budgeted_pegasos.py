@@ -1,18 +1,20 @@
 """Budgeted Pegasos: kernel Pegasos with at most B support vectors.
 
-The steps are those of kernel Pegasos, f <- (1 - 1/t) f + c_i y_i K(x_i, .)/(lam t) on a margin error.
-When a step makes B + 1 support vectors, one goes (Wang, Crammer & Vucetic, "Breaking the curse of
-kernelization: budgeted stochastic gradient descent for large-scale SVM training", JMLR 2012):
+The steps are those of kernel Pegasos, f <- (1 - 1/t) f + c_i y_i K(x_i, .)/(lam t) on a margin
+error. When a step makes B + 1 support vectors, one goes (Wang, Crammer & Vucetic, "Breaking the
+curse of kernelization: budgeted stochastic gradient descent for large-scale SVM training",
+JMLR 2012):
 
  - removal: the one of smallest coefficient is dropped;
  - projection: it is dropped, and the rest take over what they can: K_rest d = K(rest, it) c;
- - merging (rbf): it and another of its sign become one point z = h a + (1 - h) b on the line between
-   them, with c_z = c_a K(a, z) + c_b K(b, z), chosen to lose the least of |c_a phi(a) + c_b phi(b)|.
-   With k = K(a, b): K(a, z) = k^((1-h)^2), and K(z, x) = K(a, x)^h K(b, x)^(1-h) / k^(h(1-h)), so no
-   kernel value is computed anew.
+ - merging (rbf): it and another of its sign become one point z = h a + (1 - h) b on the line
+   between them, with c_z = c_a K(a, z) + c_b K(b, z), chosen to lose the least of
+   |c_a phi(a) + c_b phi(b)|. With k = K(a, b): K(a, z) = k^((1-h)^2), and
+   K(z, x) = K(a, x)^h K(b, x)^(1-h) / k^(h(1-h)), so no kernel value is computed anew.
 
-A step costs B kernel values, for ever. f does not tend to the optimum: the budget costs accuracy, and
-the certificate shows how much. Its dual point is that of the unbudgeted run: counts of margin errors.
+A step costs B kernel values, for ever. f does not tend to the optimum: the budget costs accuracy,
+and the certificate shows how much. Its dual point is that of the unbudgeted run: counts of margin
+errors.
 """
 
 from __future__ import annotations
@@ -193,9 +195,7 @@ class _Run:
         k = np.maximum(self.K[a, partners], 1e-300)[:, None]
         merged = c[a] * k ** ((1 - h) ** 2) + c[partners][:, None] * k ** (h**2)
         lost = c[a] ** 2 + c[partners] ** 2 + 2 * c[a] * c[partners] * k[:, 0]
-        p, best = np.unravel_index(
-            int((lost[:, None] - merged**2).argmin()), merged.shape
-        )
+        p, best = np.unravel_index(int((lost[:, None] - merged**2).argmin()), merged.shape)
         self._merge(a, int(partners[p]), float(h[best]), float(merged[p, best]))
 
     def _merge(self, a: int, b: int, h: float, amount: float) -> None:

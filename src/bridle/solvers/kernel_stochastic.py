@@ -135,8 +135,8 @@ class KernelSgd(_KernelSteps):
 class KernelNorma(_KernelSteps):
     """Steps of eta0/sqrt(t) over a window of terms.
 
-    eta0=None is 1 / the mean of K(x, x), at most 1/lam. memory: how many steps a term lives; None is
-    for ever. A short memory bounds the cost of a step, and keeps the method from converging.
+    eta0=None is 1 / the mean of K(x, x), at most 1/lam. memory: how many steps a term lives; None
+    is for ever. A short memory bounds the cost of a step, and keeps the method from converging.
     """
 
     eta0: float | None = None

@@ -1,0 +1,84 @@
+"""bridle train --kernel, and kernel models in files."""
+
+from __future__ import annotations
+
+import json
+
+import bridle
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle.cli import main
+from bridle.kernel_model import KernelModel
+from click.testing import CliRunner
+from sklearn.datasets import dump_svmlight_file, load_iris
+
+
+@pytest.fixture
+def rings(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(np.hypot(X[:, 0], X[:, 1]) > 1.2, 1, -1)
+    dump_svmlight_file(X, y, str(tmp_path / "rings"), zero_based=False)
+    return tmp_path / "rings"
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def test_train_and_predict(rings, tmp_path):
+    model, labels = tmp_path / "model", tmp_path / "labels"
+    result = run("train", rings, model, "--kernel", "rbf", "-c", 10, "--bias", "free", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["solver"] == "smo"
+    assert report["relative_gap"] <= 1e-3
+    assert report["error_train"] < 0.05
+    result = run("predict", rings, model, labels, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["error_test"] == pytest.approx(report["error_train"])
+    assert len(labels.read_text().split()) == 200
+
+
+def test_solvers_settings_and_refusals(rings, tmp_path):
+    model = tmp_path / "model"
+    options = ["--kernel", "rbf", "--solver", "pegasos", "--set", "batch=4", "--gap", 0.1]
+    assert run("train", rings, model, *options).exit_code in (0, 3)
+    refused = run("train", rings, model, "--kernel", "rbf", "--loss", "squared_hinge")
+    assert refused.exit_code == 2
+    refused = run("train", rings, model, "--kernel", "rbf", "--gamma", "wide")
+    assert refused.exit_code == 2
+    assert "gamma must be" in refused.output
+
+
+def test_several_classes(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X, y, str(tmp_path / "iris"), zero_based=False)
+    result = run("train", tmp_path / "iris", tmp_path / "model", "--kernel", "poly", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert len(report["per_class"]) == 3
+    assert report["error_train"] < 0.05
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_a_model_comes_back_as_it_was(tmp_path, storage):
+    from bridle.kernels import kernel_from
+    from bridle.model_io import Objective
+    from bridle.ovr import solve_one_vs_rest
+
+    X, y = load_iris(return_X_y=True)
+    X = storage(X)
+    kernel = kernel_from("rbf", X)
+    found = solve_one_vs_rest(X, y, 3, kernel=kernel, bias="free")
+    model = KernelModel.from_solutions(
+        X, found, kernel, classes=np.arange(3), objective=Objective(bias="free"),
+        certificates=tuple(s.certificate for s in found.solutions), fingerprint="", n_rows=150,
+    )  # fmt: skip
+    bridle.save_model(tmp_path / "model", model)
+    back = bridle.load_model(tmp_path / "model")
+    assert back.kernel == model.kernel
+    assert back.certificates == model.certificates
+    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
+    assert (back.predict(X) == y).mean() > 0.95
