@@ -58,8 +58,8 @@ assert _PREAMBLE.size == ALIGNMENT
 # kind -> (module, class): a new kind of model is one class and one line here.
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.model_io", "LinearModel"),
-    "chain": ("bridle.structured.tagger", "ChainModel"),
     "kernel": ("bridle.kernel_model", "KernelModel"),
+    "chain": ("bridle.structured.tagger", "ChainModel"),
 }
 
 
@@ -194,12 +194,6 @@ class LinearModel:
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """For `save_model`."""
         fields = {
-            "classes": _classesjson_number(self.classes),
-            "objective": self.objective.as_dict(),
-            "certificates": [
-                {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
-                for c in self.certificates
-            ],
             "classes": classes_to_json(self.classes),
             "objective": self.objective.as_dict(),
             "certificates": certificates_to_json(self.certificates),
@@ -444,11 +438,10 @@ def json_number(value: float) -> float | str:
     return float(value) if math.isfinite(value) else str(float(value))
 
 
-def _classesjson_number(classes: NDArray[Any]) -> dict[str, Any]:
 def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str, Any]]:
     """For the header."""
     return [
-        {"primal": _to_json(c.primal), "dual": _to_json(c.dual), "source": c.source}
+        {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
         for c in certificates
     ]
 

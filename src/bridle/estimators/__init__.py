@@ -17,12 +17,12 @@ _HOME = {
 }
 
 __all__ = [
+    "SVC",
     "ChainSVM",
     "GapWarning",
     "LinearSVC",
     "LinearSVCCV",
     "MulticlassSVC",
-    "SVC",
     "StructuredSVM",
 ]
 
