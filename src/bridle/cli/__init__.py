@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
     "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
     "compare": ("bridle.cli.compare", "compare", "Compare solvers on an svmlight file."),
+    "tag": ("bridle.cli.tag", "tag", "Label sequences: train a tagger, apply it, score it."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 

@@ -1,0 +1,251 @@
+"""`bridle tag`: train, predict, eval on label sequences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from bridle.cli.shared import (
+    NOT_REACHED,
+    REACHED,
+    Clock,
+    InputError,
+    InputFile,
+    OutputFile,
+    Positive,
+    check_writable,
+    json_option,
+    peak_rss_mb,
+    print_json,
+    progress,
+    reported,
+    seed_option,
+    threads_option,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from bridle.structured.tagger import ChainModel
+
+FORMATS = ("columns", "svmhmm")
+
+
+@click.group()
+def tag() -> None:
+    """Label sequences: train a tagger, apply it, score its answers."""
+
+
+@tag.command()
+@click.argument("data", type=InputFile)
+@click.argument("model", type=OutputFile, required=False)
+@click.option(
+    "-c", "C", type=Positive, default=0.1, show_default=True, help="C, the loss's weight."
+)
+@click.option(
+    "--gap", type=Positive, default=1e-2, show_default=True,
+    help="The certified relative duality gap to reach.",
+)  # fmt: skip
+@click.option(
+    "--solver", default="bcfw", show_default=True,
+    type=click.Choice(["bcfw", "one-slack", "n-slack", "subgradient"]), help="The method.",
+)  # fmt: skip
+@click.option(
+    "--format", "layout", type=click.Choice(FORMATS), default="columns", show_default=True,
+    help="CoNLL columns with the label last, or SVM-hmm's format.",
+)  # fmt: skip
+@click.option(
+    "--template", type=InputFile,
+    help="Features from columns, as in CRF++.  [default: the usual window of words and tags]",
+)  # fmt: skip
+@click.option(
+    "--max-epochs", type=Positive, default=1000, show_default=True, help="Passes at most."
+)
+@click.option("--test", type=InputFile, help="Data to score the model on.")
+@threads_option
+@seed_option
+@json_option
+@click.pass_context
+def train(
+    ctx: click.Context,
+    *,
+    data: Path,
+    model: Path | None,
+    C: float,
+    gap: float,
+    solver: str,
+    layout: str,
+    template: Path | None,
+    max_epochs: float,
+    test: Path | None,
+    threads: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Train a tagger on DATA and write MODEL with its certificate.
+
+    Without MODEL it is written beside the data, as DATA.model.
+    """
+    clock = Clock()
+    target = model if model is not None else data.with_name(data.name + ".model")
+    inputs = tuple(path for path in (data, template, test) if path is not None)
+    check_writable(target, inputs=inputs)
+    if layout == "svmhmm" and template is not None:
+        raise click.UsageError("--template makes features from columns; svmhmm has its own")
+    from dataclasses import replace
+
+    from bridle.model_io import save_model
+    from bridle.stopping import Epochs, Gap
+    from bridle.structured.tagger import train_chain
+
+    with clock.timing("read"), reported():
+        rules = _template_lines(data, layout, template)
+        X, Y, _ = _read(data, layout, rules)
+    with reported(), progress(gap) as show, clock.timing("solve"):
+        fitted, solution = train_chain(
+            X, Y, C, solver=solver, stop=Gap(gap) | Epochs(max_epochs), seed=seed,
+            n_threads=threads, callbacks=[lambda record: show(solver, record)],
+        )  # fmt: skip
+    certifying = solution.trace[-1].seconds_certify
+    clock.parts["certify"] = certifying
+    clock.parts["solve"] -= certifying
+    fitted = replace(fitted, info={**fitted.info, "format": layout, "template": rules})
+    with clock.timing("write"), reported():
+        save_model(target, fitted)
+    report: dict[str, Any] = {
+        "solver": solution.solver, "C": C, "primal": solution.certificate.primal,
+        "dual": solution.certificate.dual, "relative_gap": solution.certificate.relative_gap,
+        "status": solution.status.value, "message": solution.message, "epochs": solution.epochs,
+        "sequences": len(X), "rows": sum(map(len, X)), "features": fitted.features.n_features,
+        "labels": fitted.classes, "threads": threads, "model": str(target),
+    }  # fmt: skip
+    if test is not None:
+        report["test"] = _score(test, fitted, threads).as_dict()
+    report |= {"seconds": clock.report(), "peak_rss_mb": peak_rss_mb()}
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(f"{data}: {len(X):,} sequences, {report['rows']:,} tokens, "
+                   f"{report['features']:,} features, {len(fitted.classes)} labels")  # fmt: skip
+        click.echo(f"{solution.solver} {solution.message}, {report['seconds']['total']:.2f} s")
+        if test is not None:
+            scores = report["test"]
+            click.echo(f"{test}: accuracy {100 * scores['accuracy']:.2f} %, "
+                       f"segment F1 {100 * scores['f1']:.2f}")  # fmt: skip
+        click.echo(f"wrote {target}")
+    ctx.exit(REACHED if solution.converged else NOT_REACHED)
+
+
+@tag.command()
+@click.argument("data", type=InputFile)
+@click.argument("model", type=InputFile)
+@click.argument("output", type=OutputFile, required=False)
+@threads_option
+def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
+    """Label the sequences of DATA by MODEL; the answer goes after the columns of each line.
+
+    DATA in columns may lack the label. For SVM-hmm's format one label a line is written. Without
+    OUTPUT the answers go to standard output.
+    """
+    if output is not None:
+        check_writable(output, inputs=(data, model))
+    fitted = _read_model(model)
+    layout, rules = fitted.info["format"], fitted.info["template"]
+    with reported():
+        X, _, tokens = _read(data, layout, rules, labelled=False)
+        answers = fitted.predict(X, n_threads=threads)
+        lines: list[str] = []
+        for sequence, labels in zip(tokens, answers, strict=True):
+            lines += [
+                f"{' '.join(fields)} {label}" if fields else str(label)
+                for fields, label in zip(sequence, labels, strict=True)
+            ]
+            if layout == "columns":
+                lines.append("")
+        text = "\n".join(lines) + "\n"
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+        else:
+            click.echo(text, nl=False)
+
+
+@tag.command(name="eval")
+@click.argument("data", type=InputFile)
+@click.argument("model", type=InputFile, required=False)
+@threads_option
+@json_option
+def evaluate(*, data: Path, model: Path | None, threads: int | None, as_json: bool) -> None:
+    """Score answers as conlleval does: the last two columns of DATA are the truth and the answer.
+
+    With MODEL, DATA is labelled by it first, and its last column is the truth.
+    """
+    from bridle.data.sequences import read_columns
+    from bridle.structured.segments import score_sequences
+
+    with reported():
+        if model is not None:
+            scores = _score(data, _read_model(model), threads)
+        else:
+            sequences = read_columns(data)
+            if len(sequences[0][0]) < 2:
+                raise InputError(f"{data}: needs two columns, the truth and the answer")
+            scores = score_sequences(
+                [[fields[-2] for fields in tokens] for tokens in sequences],
+                [[fields[-1] for fields in tokens] for tokens in sequences],
+            )
+    if as_json:
+        by_type = {kind: {"precision": s.precision, "recall": s.recall, "f1": s.f1}
+                   for kind, s in scores.by_type.items()}  # fmt: skip
+        print_json({**scores.as_dict(), "by_type": by_type})
+    else:
+        click.echo(str(scores))
+
+
+def _template_lines(data: Path, layout: str, template: Path | None) -> list[str]:
+    from bridle.data.sequences import read_columns, read_template, window_template
+
+    if layout == "svmhmm":
+        return []
+    if template is not None:
+        return list(read_template(template).lines)
+    n_columns = len(read_columns(data)[0][0]) - 1
+    if n_columns < 1:
+        raise InputError(f"{data}: needs at least two columns, the last of them the label")
+    return list(window_template(n_columns).lines)
+
+
+def _read(
+    path: Path, layout: str, rules: list[str], *, labelled: bool = True
+) -> tuple[list[Any], list[list[str]], list[list[list[str]]]]:
+    """Features, labels, and the fields to repeat in the output."""
+    from bridle.data.sequences import Template, read_columns, read_svmhmm, split_labels
+
+    if layout == "svmhmm":
+        X, Y = read_svmhmm(path)
+        return X, Y, [[[] for _ in sequence] for sequence in X]
+    tokens = read_columns(path)
+    template = Template(tuple(rules))
+    if not labelled and len(tokens[0][0]) == template.n_columns:
+        return [template.features(sequence) for sequence in tokens], [], tokens
+    fields, Y = split_labels(tokens)
+    return [template.features(sequence) for sequence in fields], Y, tokens
+
+
+def _read_model(path: Path) -> ChainModel:
+    from bridle.model_io import load_model
+    from bridle.structured.tagger import ChainModel
+
+    with reported():
+        model = load_model(path)
+    if not isinstance(model, ChainModel):
+        raise InputError(f"{path}: a model of kind {model.kind!r}; this command needs a chain")
+    if model.info.get("format") not in FORMATS:
+        raise InputError(f"{path}: this chain was not trained from a file: it has no template")
+    return model
+
+
+def _score(path: Path, model: ChainModel, threads: int | None) -> Any:
+    from bridle.structured.segments import score_sequences
+
+    with reported():
+        X, Y, _ = _read(path, model.info["format"], model.info["template"])
+        return score_sequences(Y, model.predict(X, n_threads=threads))
