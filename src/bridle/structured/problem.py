@@ -161,6 +161,8 @@ class StructuredProblem(StructuredBase):
     which helps oracles that release the GIL.
     """
 
+    may_fail: ClassVar[bool] = True  # the oracle is somebody's code
+
     def __init__(
         self,
         oracle: Oracle,
