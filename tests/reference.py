@@ -10,6 +10,8 @@ def dense(X):
 
 
 def losses(p, loss):
+    if loss == "perceptron":
+        return np.maximum(0.0, -p)
     slack = np.maximum(0.0, 1.0 - p)
     return slack if loss == "hinge" else slack**2
 
@@ -24,7 +26,7 @@ def primal(X, y, w, b, C, *, loss="hinge", bias="none", bias_scale=1.0):
 def dual(X, y, alpha, C, *, loss="hinge", bias="none", bias_scale=1.0):
     C = np.broadcast_to(C, alpha.shape)
     w = dense(X).T @ (alpha * y)
-    value = alpha.sum() - 0.5 * w @ w
+    value = (0.0 if loss == "perceptron" else alpha.sum()) - 0.5 * w @ w
     if bias == "regularised":
         value -= 0.5 * (bias_scale * (alpha @ y)) ** 2
     if loss == "squared_hinge":
@@ -35,7 +37,7 @@ def dual(X, y, alpha, C, *, loss="hinge", bias="none", bias_scale=1.0):
 
 def assert_feasible(y, alpha, C, *, loss="hinge", bias="none"):
     assert np.all(alpha >= 0)
-    if loss == "hinge":
+    if loss != "squared_hinge":
         assert np.all(alpha <= C)
     if bias == "free":
         assert abs(alpha @ y) <= 1e-9 * alpha.sum()

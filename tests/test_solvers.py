@@ -17,8 +17,6 @@ def recompute(problem, solution):
     """(P, D) of a solution by NumPy alone."""
     setting = {"loss": problem.loss.name, "bias": problem.bias, "bias_scale": problem.bias_scale}
     cost = problem.C * problem.sample_weight
-    if problem.loss.name == "perceptron":
-        pytest.skip("the reference knows the hinge losses; see test_losses for the perceptron's")
     reference.assert_feasible(
         problem.y, solution.alpha, cost, loss=problem.loss.name, bias=problem.bias
     )
@@ -44,7 +42,8 @@ def test_gap_at_exit(name, loss, bias, dtype, storage):
     assert np.all(np.diff(gaps) <= 1e-15)
     assert np.isfinite(solution.w).all()
     assert np.isfinite(solution.b)
-    if solver_class(name).converges:
+    # The perceptron's loss has its optimum P = 0 at w = 0: there is nothing to be relative to.
+    if solver_class(name).converges and loss != "perceptron":
         assert solution.status is Status.CONVERGED, solution.message
         assert (primal - dual) / primal <= matrix.SOLVERS[name].gap * (1 + 1e-6)
 

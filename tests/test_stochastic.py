@@ -328,13 +328,12 @@ def test_best_scale_is_a_minimum():
         assert value(s) <= min(map(value, grid)) + 1e-9
 
 
-@pytest.mark.parametrize("name", matrix.linear_names())
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    ("name", "loss"), [(n, loss) for n, loss, bias in matrix.cells() if bias == "none"]
+)
 @pytest.mark.parametrize("C", [1e-4, 1e6])
 def test_no_nan_on_columns_scaled_by_a_million(name, loss, C):
     solver = solver_from(name)
-    if loss not in solver.losses:
-        pytest.skip("not a loss of this solver")
     X, y = matrix.small_data(dtype="float32")
     X = X * np.float32(10.0) ** np.linspace(-3, 6, X.shape[1], dtype=np.float32)
     problem = LinearProblem(X, y, C, loss=loss)

@@ -218,6 +218,8 @@ class LinearProblem:
             joined, scores, b = s * joined, s * scores, s * b
         primal = self._primal(joined, self.y * scores)
         dual = self.loss.dual_value(alpha, self.cost) - 0.5 * inner(w_alpha, w_alpha)
+        if dual < 0:  # the origin is feasible and does better
+            alpha, dual = np.zeros(self.n_rows), 0.0
         return Judgement(joined[:-1].copy(), b, primal, alpha, dual, source)
 
     def _judge_hard(
