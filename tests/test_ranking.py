@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, LinearProblem, RankingProblem, _core, solve
+from bridle import (
+    Epochs,
+    Gap,
+    GapWarning,
+    LinearProblem,
+    MultivariateSVC,
+    RankingProblem,
+    RankSVM,
+    _core,
+    solve,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ranking_reference import all_outputs, interleave_by_table
+from ranking_reference import all_outputs, interleave_by_table, ranking_loss
 
 LOSSES = ("map", "ndcg", "precision@1", "precision@3", "roc", "pairs", "pairs-sum", "f1", "prbep")
 
@@ -311,3 +322,122 @@ def test_one_slack_goes_on_from_a_solution():
     assert again.epochs <= 2
     with pytest.raises(ValueError, match="hard margin"):
         solve(RankingProblem(X, y, qid, np.inf), "one-slack")
+
+
+# The estimators.
+
+
+# RankSVM takes grades, not classes, and no row weights; nothing else is left out.
+@parametrize_with_checks([RankSVM("pairs"), MultivariateSVC()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def queries(seed=0, n_queries=30, n_features=5):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), rng.integers(5, 15, n_queries))
+    X = rng.normal(size=(len(qid), n_features))
+    noisy = X[:, 0] + 0.5 * X[:, 1] + 0.7 * rng.normal(size=len(qid)) + rng.normal(size=30)[qid]
+    return X, np.digitize(noisy, [0.5, 1.5]).astype(float), qid
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg", "precision@3", "roc", "pairs", "pairs-sum"])
+def test_rank_svm_learns_its_metric(name):
+    X, y, qid = queries()
+    model = RankSVM(name, C=1.0, random_state=0).fit(X, y, qid=qid)
+    assert model.certificate_.relative_gap <= 1e-3
+    score = model.score(X, y, qid=qid)
+    flipped = RankSVM(name, C=1.0).fit(X, y, qid=qid)
+    flipped.coef_ = -flipped.coef_
+    assert score > flipped.score(X, y, qid=qid) + 0.2
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_)
+    relevant = y > 0
+    some = [q for q in range(30) if relevant[qid == q].any() and not relevant[qid == q].all()]
+    if name not in ("pairs", "pairs-sum"):
+        assert model.n_skipped_ == 30 - len(some)
+
+
+def test_score_is_one_minus_the_loss_of_the_scores():
+    X, y, qid = queries(1)
+    for name in ("map", "ndcg", "precision@3", "roc"):
+        model = RankSVM(name).fit(X, y, qid=qid)
+        values = []
+        for query in range(30):
+            rows = qid == query
+            order = np.argsort(-model.predict(X[rows]), kind="stable")
+            relevance = [bool(flag) for flag in (y[rows] > 0)[order]]
+            if not any(relevance) and name != "roc":
+                values.append(0.0)
+            elif name == "roc":
+                flags = np.array(relevance)
+                if flags.any() and not flags.all():
+                    pairs = [flags[i] > flags[j] for i in range(len(flags))
+                             for j in range(i + 1, len(flags)) if flags[i] != flags[j]]  # fmt: skip
+                    values.append(np.mean(pairs))
+            else:
+                values.append(1 - ranking_loss(name, relevance))
+        assert model.score(X, y, qid=qid) == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize("column", [0, 2, -1])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_queries_in_a_column_of_X(column, storage):
+    from scipy import sparse
+
+    X, y, qid = queries()
+    plain = RankSVM().fit(X, y, qid=qid)
+    place = column % 6
+    joined = np.insert(X, place, qid, axis=1)
+    if storage == "csr":
+        joined = sparse.csr_matrix(joined)
+    model = RankSVM(qid_column=column).fit(joined, y)
+    np.testing.assert_allclose(np.delete(model.coef_, place), plain.coef_)
+    assert model.coef_[place] == 0
+    np.testing.assert_allclose(model.predict(joined), plain.predict(X))
+    assert model.score(joined, y) == pytest.approx(plain.score(X, y, qid=qid))
+    with pytest.raises(ValueError, match="not both"):
+        model.fit(joined, y, qid=qid)
+    with pytest.raises(ValueError, match="6 columns"):
+        RankSVM(qid_column=6).fit(joined, y)
+
+
+def test_grid_search_over_groups():
+    from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+
+    X, y, qid = queries()
+    joined = np.insert(X, 0, qid, axis=1)
+    search = GridSearchCV(
+        RankSVM(qid_column=0), {"C": [0.01, 1.0], "loss": ["map", "pairs"]}, cv=GroupKFold(3)
+    )
+    search.fit(joined, y, groups=qid)
+    assert search.best_score_ > 0.7
+    scores = cross_val_score(RankSVM(qid_column=0), joined, y, groups=qid, cv=GroupKFold(3))
+    assert (scores > 0.5).all()
+
+
+def test_messages_count_what_was_skipped(capsys):
+    X, y, qid = queries()
+    y[qid < 4] = 0
+    model = RankSVM(verbose=1).fit(X, y, qid=qid)
+    assert model.n_skipped_ >= 4
+    assert f"{model.n_skipped_} of 30 queries have nothing to rank" in capsys.readouterr().out
+    with pytest.warns(GapWarning, match="certified gap"):
+        RankSVM(max_iter=1, tol=1e-9).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="MultivariateSVC"):
+        RankSVM("f1").fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["f1", "prbep", "roc"])
+def test_multivariate_classifier(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=600) > 1.0, "yes", "no")
+    model = MultivariateSVC(loss).fit(X, y)
+    assert model.certificate_.relative_gap <= 1e-3
+    called, truth = model.predict(X) == "yes", y == "yes"
+    f1 = 2 * (called & truth).sum() / (called.sum() + truth.sum())
+    assert f1 > 0.8
+    if loss != "f1":
+        assert called.sum() == truth.sum()
+    with pytest.raises(ValueError, match="f1, prbep or roc"):
+        MultivariateSVC("map").fit(X, y)

@@ -51,6 +51,8 @@ _HOME = {
     "ChainSVM": "bridle.estimators",
     "MulticlassSVC": "bridle.estimators",
     "StructuredSVM": "bridle.estimators",
+    "RankSVM": "bridle.estimators",
+    "MultivariateSVC": "bridle.estimators",
     "Oracle": "bridle.structured.oracle",
     "OracleError": "bridle.errors",
     "StructuredProblem": "bridle.structured.problem",

@@ -169,7 +169,7 @@ class _Ranked:
     def running(self, flags: NDArray[np.bool_]) -> Array:
         """How many are set up to here, within the query."""
         counts = np.cumsum(flags)
-        before = counts[self.offsets[:-1]] - flags[self.offsets[:-1]]
+        before: NDArray[np.int64] = counts[self.offsets[:-1]] - flags[self.offsets[:-1]]
         return (counts - before[self.query]).astype(np.float64)
 
     def ideal(self) -> Array:

@@ -14,6 +14,8 @@ _HOME = {
     "ChainSVM": "bridle.estimators.chain",
     "MulticlassSVC": "bridle.estimators.multiclass",
     "StructuredSVM": "bridle.estimators.structured",
+    "RankSVM": "bridle.estimators.rank",
+    "MultivariateSVC": "bridle.estimators.rank",
 }
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "MulticlassSVC",
+    "MultivariateSVC",
+    "RankSVM",
     "StructuredSVM",
 ]
 

@@ -8,7 +8,8 @@ problem. So dcd is watched: once it has taken as many passes as newton would, or
 says that it is going to take more, newton takes over from where dcd is. That is never much more
 than twice the better of the two.
 
-Structural problems go to block-coordinate Frank-Wolfe.
+Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle
+passes are cheap, to cutting planes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.interior_point import InteriorPoint, operations
 from bridle.solvers.newton import Newton
+from bridle.solvers.one_slack import OneSlack
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -46,7 +48,7 @@ class Auto(Solver):
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
         if problem.kind == "structured":
-            return BlockFrankWolfe()
+            return OneSlack() if problem.cheap_cuts else BlockFrankWolfe()
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
         if small and not problem.hard_margin:

@@ -60,6 +60,7 @@ class StructuredBase:
     """What every structural problem has in common; subclasses answer for the rows."""
 
     kind: ClassVar[str] = "structured"
+    cheap_cuts: ClassVar[bool] = False  # whether `cut` is much cheaper than a row at a time
     dtype = np.dtype(np.float64)
 
     def __init__(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
@@ -113,6 +113,8 @@ class RankingProblem(StructuredBase):
 
     Queries without two different grades cannot be ranked wrong: their loss is 0.
     """
+
+    cheap_cuts: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,0 +1,315 @@
+"""RankSVM ranks the documents of queries; MultivariateSVC classifies by F1, break-even or ROC.
+
+    min_w  1/2 |w|^2 + C sum_q max_y [Delta_q(y) - w.psi_q(y)]
+
+over queries q, or with all rows as one query. See bridle.structured.ranking and docs/ranking.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from bridle import _core, metrics
+from bridle.certificate import Record
+from bridle.estimators.base import GapWarning, encode_labels, seed_from
+from bridle.rows import is_sparse, view_rows
+from bridle.solve import Solution, solve
+from bridle.solvers import Solver
+from bridle.stopping import Epochs, Gap, Seconds, Stop
+from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem, ranking_loss_from
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+Array = NDArray[np.float64]
+
+# Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
+_MATRIX: dict[str, Any] = {
+    "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
+    "ensure_all_finite": False,
+}  # fmt: skip
+
+
+class _Fitted:
+    """What both estimators do with a problem and with its solution."""
+
+    solver: str | Solver
+    tol: float
+    max_iter: int
+    max_seconds: float | None
+    random_state: Any
+    verbose: int
+    n_threads: int | None
+
+    def _solve(self, problem: RankingProblem) -> Solution:
+        stop: Stop = Gap(self.tol) | Epochs(self.max_iter)
+        if self.max_seconds is not None:
+            stop = stop | Seconds(self.max_seconds)
+        solution = solve(
+            problem, self.solver, stop=stop, seed=seed_from(self.random_state),
+            callbacks=(_report,) if self.verbose else (),
+        )  # fmt: skip
+        self.certificate_ = solution.certificate
+        self.trace_ = solution.trace
+        self.status_ = solution.status
+        self.message_ = solution.message
+        self.n_iter_ = int(np.ceil(solution.epochs))
+        if not solution.converged:
+            hint = "raise max_iter or max_seconds, scale the features, or lower C"
+            text = f"{solution.message} ({hint})"
+            warnings.warn(GapWarning(text, solution.certificate, self.tol), stacklevel=3)
+        return solution
+
+    def _scores(self, X: Any, w: Array, b: float) -> Array:
+        threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
+        rows, out = view_rows(X, 1.0), np.empty(X.shape[0])
+        _core.scan(rows, out, threads)  # indices within bounds, values finite
+        _core.scores(rows, np.append(w, b), out, threads)
+        return out
+
+
+def _report(record: Record) -> None:
+    print(
+        f"pass {record.epoch:.4g}, primal {record.primal:.6g}, "
+        f"certified gap {record.relative_gap:.1e}"
+    )
+
+
+class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
+    """A linear ranker, trained for the metric it is judged by, with a certified duality gap.
+
+    Parameters
+    ----------
+    loss : "map", "ndcg", "precision@k" (any k), "roc", "pairs" or "pairs-sum". Pairs take graded
+        relevance; "pairs" averages the pairs within a query, "pairs-sum" adds them up.
+    C : weight of the sum over queries against 1/2 |w|^2.
+    solver : "auto" is "one-slack"; also "bcfw", "n-slack", "subgradient".
+    tol : the certified relative duality gap (P - D) / P at which to stop.
+    threshold : documents of a grade above it are relevant, for losses without grades.
+    qid_column : the number of the column of X that holds the query ids, for scikit-learn's
+        search and splitters, which pass X and y alone. It is not a feature: its weight is 0.
+    max_iter, max_seconds : budgets for oracle passes and for seconds.
+    random_state : int, RandomState or None, for solvers that draw queries.
+    verbose : 1 prints a line at each certificate, and how many queries have nothing to rank.
+    n_threads : for queries in parallel; None takes all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    coef_ : (n_features,), the weights; scores are X @ coef_.
+    certificate_, trace_, status_, message_, n_iter_ : how good the fit is, and how it came about.
+    n_queries_, n_skipped_ : queries, and those among them that cannot be ranked wrong, since their
+        documents are all relevant or all not (for pairs: of one grade). They have no loss.
+    """
+
+    coef_: Array
+
+    def __init__(
+        self,
+        loss: str = "map",
+        C: float = 1.0,
+        *,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        threshold: float = 0.0,
+        qid_column: int | None = None,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.threshold = threshold
+        self.qid_column = qid_column
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_threads = n_threads
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+    ) -> RankSVM:
+        """Learn from documents X of relevance y.
+
+        qid: the query of each row, whole numbers; the rows of a query stand together. None, and no
+        `qid_column`: all rows are one query. query_weight: one for each query, in their order.
+        """
+        if ranking_loss_from(self.loss).name in LABELLING_LOSSES:
+            raise ValueError(f"the loss {self.loss} is for classification: see MultivariateSVC")
+        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
+        X, qid = self._take_queries(X, qid)
+        problem = RankingProblem(
+            X, y, qid, self.C, loss=self.loss, threshold=self.threshold,
+            sample_weight=query_weight, n_threads=self.n_threads,
+        )  # fmt: skip
+        self.n_queries_, self.n_skipped_ = problem.n_rows, problem.n_skipped
+        if self.verbose and self.n_skipped_:
+            print(
+                f"{self.n_skipped_} of {self.n_queries_} queries have nothing to rank: their "
+                "documents are all relevant or all not"
+            )
+        w = self._solve(problem).w
+        if self.qid_column is not None:
+            w = np.insert(w, self._column(X.shape[1] + 1), 0.0)
+        self.coef_ = w
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """The score of each document: higher is more relevant, within one query."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        return self._scores(X, self.coef_, 0.0)
+
+    def predict(self, X: Any) -> Array:
+        """The same as `decision_function`."""
+        return self.decision_function(X)
+
+    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+        """The mean over queries of the metric that the loss is one minus of.
+
+        Average precision, NDCG (relevant or not), relevant among the first k over the most possible
+        there, ROC area, or the fraction of pairs in the right order. See `bridle.metrics`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        scores = self._scores(X, self.coef_, 0.0)
+        _, qid = self._take_queries(X, qid)
+        loss, grades = ranking_loss_from(self.loss), np.asarray(y, np.float64)
+        if loss.graded:
+            return metrics.mean(metrics.pair_accuracy(grades, scores, qid))
+        relevant = grades > self.threshold
+        if loss.name == "map":
+            values = metrics.average_precision(relevant, scores, qid)
+        elif loss.name == "ndcg":
+            values = metrics.ndcg(relevant, scores, qid, convention="burges")
+        elif loss.name == "roc":
+            values = metrics.roc_area(relevant, scores, qid)
+        else:
+            assert loss.k is not None
+            found = metrics.precision_at_k(relevant, scores, qid, k=loss.k)
+            best = metrics.precision_at_k(relevant, relevant, qid, k=loss.k)
+            values = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
+        return metrics.mean(values)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def _column(self, n_columns: int) -> int:
+        column = self.qid_column
+        if isinstance(column, bool) or not isinstance(column, int | np.integer):
+            raise TypeError(f"qid_column must be the number of a column, got {column!r}")
+        if not -n_columns <= column < n_columns:
+            raise ValueError(f"qid_column is {column}, but X has {n_columns} columns")
+        return int(column) % n_columns
+
+    def _take_queries(self, X: Any, qid: ArrayLike | None) -> tuple[Any, ArrayLike | None]:
+        """The features and the query ids, from X's own column if that is what was asked for."""
+        if self.qid_column is None:
+            return X, qid
+        if qid is not None:
+            raise ValueError("give qid or set qid_column, not both")
+        column, n = self._column(X.shape[1]), X.shape[1]
+        if n < 2:
+            raise ValueError("X has no column besides the query ids")
+        ids = X[:, [column]]
+        features = X[:, np.delete(np.arange(n), column)]
+        if is_sparse(ids):
+            return features, ids.toarray().ravel()
+        return np.ascontiguousarray(features), ids.ravel()
+
+
+class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Binary classification for a measure of the whole test set: F1, break-even point, ROC area.
+
+    The multivariate SVM of Joachims (ICML 2005), as in SVM-perf. The positive class is the second
+    in sorted order.
+
+    Parameters
+    ----------
+    loss : "f1", "prbep" (precision at the point where it equals recall) or "roc".
+    C : weight of the loss, which is at most 1 at w = 0, against 1/2 |w|^2.
+    fit_intercept : a constant feature, for "f1". The others do not depend on an intercept: it is
+        set so that as many training rows are called positive as there are.
+
+    All others, and the attributes, as in RankSVM; classes_, intercept_.
+    """
+
+    def __init__(
+        self,
+        loss: str = "f1",
+        C: float = 100.0,
+        *,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_threads = n_threads
+
+    def fit(self, X: Any, y: ArrayLike) -> MultivariateSVC:
+        """Learn from rows of two classes."""
+        if self.loss not in (*LABELLING_LOSSES, "roc"):
+            raise ValueError(f"loss must be f1, prbep or roc, got {self.loss!r}")
+        X, y = validate_data(self, X, y, **_MATRIX)
+        classes, codes = encode_labels(np.asarray(y), None)
+        if len(classes) > 2:
+            raise ValueError(
+                f"Only binary classification is supported, got {len(classes)} classes: these "
+                "losses measure one class against another"
+            )
+        bias = 1.0 if self.loss == "f1" and self.fit_intercept else 0.0
+        problem = RankingProblem(
+            X, codes, C=self.C, loss=self.loss, bias=bias, n_threads=self.n_threads
+        )
+        w = self._solve(problem).w
+        self.classes_ = classes
+        self.coef_, self.intercept_ = (w[:-1], float(w[-1])) if bias else (w, 0.0)
+        if self.loss != "f1" and self.fit_intercept:
+            ranked = -np.sort(-problem.scores(w))
+            positives = int(codes.sum())
+            self.intercept_ = -0.5 * float(ranked[positives - 1] + ranked[positives])
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """w.x + b: positive for the second class."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        return self._scores(X, self.coef_, self.intercept_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        positive = self.decision_function(X) > 0
+        labels: NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
