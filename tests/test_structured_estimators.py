@@ -13,6 +13,7 @@ from bridle.errors import OracleError
 from bridle.estimators import GapWarning
 from bridle.structured.segments import score_sequences, segments
 from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structured_cases import chain_data
 from test_structured import Breaks
@@ -148,6 +149,18 @@ def test_costs_matter():
         for c in (None, cost)
     )
     assert np.sum((y == 0) & (careful != 0)) < np.sum((y == 0) & (plain != 0))
+
+
+@parametrize_with_checks([MulticlassSVC()])
+def test_multiclass_svc_is_an_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "n-slack"])
+def test_multiclass_solvers_agree(solver):
+    X, y = multiclass_data(2)
+    one, other = (MulticlassSVC(solver=s, C=0.1, max_iter=5000).fit(X, y) for s in ("auto", solver))
+    assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=2e-3)
 
 
 def test_structured_svm():

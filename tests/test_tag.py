@@ -44,8 +44,10 @@ def test_train_predict_eval(data, tmp_path):
     assert report["test"]["f1"] == 1.0
     run("predict", data, model, output)
     assert read_columns(output)[0] == [
-        ["the", "DT", "B-NP", "B-NP"], ["cat", "NN", "I-NP", "I-NP"], ["runs", "VB", "B-VP", "B-VP"],
-    ]  # fmt: skip
+        ["the", "DT", "B-NP", "B-NP"],
+        ["cat", "NN", "I-NP", "I-NP"],
+        ["runs", "VB", "B-VP", "B-VP"],
+    ]
     assert "FB1: 100.00" in run("eval", output)
     assert json.loads(run("eval", data, model, "--json"))["f1"] == 1.0
     unlabelled = tmp_path / "plain.txt"

@@ -38,9 +38,7 @@ def tag() -> None:
 @tag.command()
 @click.argument("data", type=InputFile)
 @click.argument("model", type=OutputFile, required=False)
-@click.option(
-    "-c", "C", type=Positive, default=0.1, show_default=True, help="C, the loss's weight."
-)
+@click.option("-c", "C", type=Positive, default=0.1, show_default=True, help="The loss's weight.")
 @click.option(
     "--gap", type=Positive, default=1e-2, show_default=True,
     help="The certified relative duality gap to reach.",
@@ -57,9 +55,7 @@ def tag() -> None:
     "--template", type=InputFile,
     help="Features from columns, as in CRF++.  [default: the usual window of words and tags]",
 )  # fmt: skip
-@click.option(
-    "--max-epochs", type=Positive, default=1000, show_default=True, help="Passes at most."
-)
+@click.option("--max-epochs", type=Positive, default=1000, show_default=True, help="At most.")
 @click.option("--test", type=InputFile, help="Data to score the model on.")
 @threads_option
 @seed_option

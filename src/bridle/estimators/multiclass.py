@@ -45,7 +45,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         C: float = 1.0,
         *,
         cost: ArrayLike | None = None,
-        solver: str | Solver = "bcfw",
+        solver: str | Solver = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,

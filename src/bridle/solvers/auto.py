@@ -10,6 +10,8 @@ than twice the better of the two.
 
 Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle
 passes are cheap, to cutting planes.
+Structural problems go to block-coordinate Frank-Wolfe, or to cutting planes where weights are few:
+their number of passes hardly minds how badly the features are scaled.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 SMALL = 2**24
 SMALL_ENTRIES = 2**20
 
+# Structural problems of at most so many weights go to cutting planes.
+FEW_WEIGHTS = 1000
+
 
 @dataclass(frozen=True)
 class Auto(Solver):
@@ -49,6 +54,7 @@ class Auto(Solver):
         """The solver for this problem."""
         if problem.kind == "structured":
             return OneSlack() if problem.cheap_cuts else BlockFrankWolfe()
+            return OneSlack() if problem.n_features <= FEW_WEIGHTS else BlockFrankWolfe()
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
         if small and not problem.hard_margin:
