@@ -8,10 +8,9 @@ problem. So dcd is watched: once it has taken as many passes as newton would, or
 says that it is going to take more, newton takes over from where dcd is. That is never much more
 than twice the better of the two.
 
-Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle
-passes are cheap, to cutting planes.
-Structural problems go to block-coordinate Frank-Wolfe, or to cutting planes where weights are few:
-their number of passes hardly minds how badly the features are scaled.
+Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle passes are
+cheap, and those of few weights to cutting planes, whose number of passes hardly minds how badly the
+features are scaled.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class Auto(Solver):
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
         if problem.kind == "structured":
-            return OneSlack() if problem.cheap_cuts else BlockFrankWolfe()
-            return OneSlack() if problem.n_features <= FEW_WEIGHTS else BlockFrankWolfe()
+            few = problem.n_features <= FEW_WEIGHTS
+            return OneSlack() if few or problem.cheap_cuts else BlockFrankWolfe()
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
         if small and not problem.hard_margin:
