@@ -59,6 +59,7 @@ assert _PREAMBLE.size == ALIGNMENT
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.model_io", "LinearModel"),
     "kernel": ("bridle.kernel_model", "KernelModel"),
+    "ranking": ("bridle.structured.ranking_model", "RankingModel"),
     "chain": ("bridle.structured.tagger", "ChainModel"),
 }
 

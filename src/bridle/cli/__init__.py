@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
     "compare": ("bridle.cli.compare", "compare", "Compare solvers on an svmlight file."),
     "tag": ("bridle.cli.tag", "tag", "Label sequences: train a tagger, apply it, score it."),
+    "rank": ("bridle.cli.rank", "rank", "Train, apply and evaluate rankers on files with qid."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 

@@ -151,6 +151,15 @@ def read_svmlight_and_base(
     return X, y, bool(parts[-1])
 
 
+def read_queries_and_base(
+    path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
+) -> tuple[csr_matrix, NDArray[np.float64], NDArray[np.int64], bool]:
+    """X, y and the query ids of a file where every row has one; else as above."""
+    parts = _parts(path, _options(n_threads, np.float32, zero_based, None, True))
+    X, y, qid = _labelled(parts)
+    return X, y, qid, bool(parts[-1])
+
+
 def _parts(path: StrPath, options: dict[str, Any]) -> tuple[Any, ...]:
     name = _printable(path)
     with open(path, "rb") as file:

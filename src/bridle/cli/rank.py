@@ -1,0 +1,319 @@
+"""`bridle rank train`, `bridle rank predict`, `bridle rank eval`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from bridle.cli.settings import make_solver
+from bridle.cli.shared import (
+    NOT_REACHED,
+    REACHED,
+    Clock,
+    InputError,
+    InputFile,
+    NotNegative,
+    OutputFile,
+    Positive,
+    check_writable,
+    fit_width,
+    json_option,
+    peak_rss_mb,
+    print_json,
+    print_table,
+    progress,
+    read_model,
+    reported,
+    seed_option,
+    size_report,
+    threads_option,
+)  # fmt: skip
+
+threshold_option = click.option(
+    "--threshold", type=float, default=0.0, show_default=True,
+    help="Documents of a grade above it are relevant, where there are only relevant and not.",
+)  # fmt: skip
+
+SVM_RANK_LOSSES = {"1": "pairs-sum", "2": "pairs"}
+
+
+@click.group()
+def rank() -> None:
+    """Rank the documents of queries: svmlight files where every row has a qid."""
+
+
+@rank.command()
+@click.argument("data", type=InputFile)
+@click.argument("model", type=OutputFile, required=False)
+@click.option("--loss", help="map, ndcg, precision@K, roc, pairs or pairs-sum.  [default: map]")
+@click.option(
+    "-l", "svm_rank_loss", type=click.Choice(list(SVM_RANK_LOSSES)),
+    help="SVM-rank's name of a loss: 1 is pairs-sum, 2 is pairs.",
+)  # fmt: skip
+@click.option(
+    "-c", "C", type=Positive, default=1.0, show_default=True,
+    help="Weight of the sum of losses over queries. SVM-rank divides its own -c by their number.",
+)  # fmt: skip
+@click.option(
+    "--gap", type=NotNegative, default=1e-3, show_default=True,
+    help="Stop at this certified relative duality gap (P - D) / P.",
+)  # fmt: skip
+@click.option("--solver", default="auto", show_default=True, help="Name of the method.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE",
+    help="A hyper-parameter of the solver; may be repeated.",
+)  # fmt: skip
+@threshold_option
+@click.option("--max-seconds", type=Positive, help="Stop solving after so many seconds.")
+@click.option(
+    "--max-epochs", type=Positive, default=1000, show_default=True,
+    help="Stop after so many passes over the data.",
+)  # fmt: skip
+@threads_option
+@seed_option
+@json_option
+@click.pass_context
+def train(
+    ctx: click.Context,
+    *,
+    data: Path,
+    model: Path | None,
+    loss: str | None,
+    svm_rank_loss: str | None,
+    C: float,
+    gap: float,
+    solver: str,
+    settings: tuple[str, ...],
+    threshold: float,
+    max_seconds: float | None,
+    max_epochs: float,
+    threads: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Train a ranker on DATA and write MODEL with its certificate.
+
+    Without MODEL it is written beside the data, as DATA.model.
+    """
+    clock = Clock()
+    target = model if model is not None else data.with_name(data.name + ".model")
+    if loss is not None and svm_rank_loss is not None:
+        raise click.UsageError("--loss and -l say the same thing: give one of them")
+    chosen = SVM_RANK_LOSSES[svm_rank_loss] if svm_rank_loss else loss or "map"
+    with reported():
+        method = make_solver(solver, settings)
+    check_writable(target, inputs=(data,))
+    with clock.timing("read"):
+        X, y, qid, zero_based = _read(data, threads)
+    from bridle.model_io import fingerprint, save_model
+    from bridle.solve import solve
+    from bridle.stopping import Epochs, Gap, Seconds
+    from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem
+    from bridle.structured.ranking_model import RankingModel
+
+    if chosen in LABELLING_LOSSES:
+        raise InputError(f"the loss {chosen} is for classification, not for ranking")
+    stop = Gap(gap) | Epochs(max_epochs)
+    if max_seconds is not None:
+        stop = stop | Seconds(max_seconds)
+    with _about(data), progress(gap) as show, clock.timing("solve"):
+        problem = RankingProblem(X, y, qid, C, loss=chosen, threshold=threshold, n_threads=threads)
+        solution = solve(
+            problem, method, stop=stop, seed=seed,
+            callbacks=(lambda record: show(chosen, record),),
+        )  # fmt: skip
+    fitted = RankingModel(
+        coef=solution.w, loss=chosen, C=C, threshold=threshold, certificate=solution.certificate,
+        fingerprint=fingerprint(X, y), n_queries=problem.n_rows, zero_based=zero_based,
+        info={"solver": solution.solver, "seed": seed, "gap": gap, "status": solution.status.value},
+    )  # fmt: skip
+    with clock.timing("write"), reported():
+        save_model(target, fitted)
+    certificate = solution.certificate
+    report = {
+        "loss": chosen, "solver": solution.solver, "C": C, "primal": certificate.primal,
+        "dual": certificate.dual, "relative_gap": certificate.relative_gap,
+        "status": solution.status.value, "message": solution.message, "epochs": solution.epochs,
+        **size_report(X, threads), "queries": problem.n_rows, "skipped": problem.n_skipped,
+        **_overall(y, fitted.decision_function(X, n_threads=threads), qid, threshold),
+        "model": str(target), "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
+    }  # fmt: skip
+    if as_json:
+        print_json(report)
+    else:
+        _print_training(report, data)
+    ctx.exit(REACHED if solution.converged else NOT_REACHED)
+
+
+@rank.command()
+@click.argument("data", type=InputFile)
+@click.argument("model", type=InputFile)
+@click.argument("output", type=OutputFile, required=False)
+@threads_option
+def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
+    """Score the documents of DATA by MODEL: one number per line, to OUTPUT or standard output."""
+    if output is not None:
+        check_writable(output, inputs=(data, model))
+    fitted = read_model(model, ("ranking",))
+    X, _, _, _ = _read(data, threads, fitted.zero_based)
+    with reported():
+        scores = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
+        text = "".join(f"{score!r}\n" for score in scores.tolist())
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            output.write_text(text, encoding="ascii")
+
+
+@rank.command("eval")
+@click.argument("data", type=InputFile)
+@click.argument("model", type=InputFile)
+@click.option(
+    "--scores", is_flag=True, help="MODEL is a file of scores, one per line, from any tool."
+)
+@click.option(
+    "-k", "cutoffs", type=click.IntRange(1), multiple=True, default=(1, 3, 5, 10),
+    show_default=True, help="Ranks to cut NDCG and precision at; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--ndcg", "convention", type=click.Choice(["letor", "trec", "burges"]), default="letor",
+    show_default=True,
+    help="letor: 2^g - 1 over 1, 1, log2(rank). trec: g over log2(1 + rank). burges: 2^g - 1 over "
+    "log2(1 + rank).",
+)  # fmt: skip
+@threshold_option
+@click.option("--summary", is_flag=True, help="Only the means over all queries.")
+@threads_option
+@json_option
+def evaluate(
+    *,
+    data: Path,
+    model: Path,
+    scores: bool,
+    cutoffs: tuple[int, ...],
+    convention: Any,
+    threshold: float,
+    summary: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Evaluate MODEL on DATA: MAP, MRR, ROC, NDCG@k and P@k, of each query and overall.
+
+    As LETOR's evaluation script: ties keep the order of the file, queries without relevant
+    documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k are also TREC's, but for
+    the order of ties. ROC is the mean over queries that have both relevant and other documents.
+    """
+    if scores:
+        X, y, qid, _ = _read(data, threads)
+        values = _read_scores(model, len(y))
+    else:
+        fitted = read_model(model, ("ranking",))
+        X, y, qid, _ = _read(data, threads, fitted.zero_based)
+        with reported():
+            values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
+    from bridle import metrics
+
+    with _about(data):
+        columns = _columns(y, values, qid, threshold, cutoffs, convention)
+        ids = metrics.queries(qid)
+    overall = {name: metrics.mean(column) for name, column in columns.items()}
+    if as_json:
+        each = [
+            {"qid": int(q), **{name: float(column[i]) for name, column in columns.items()}}
+            for i, q in enumerate(ids)
+        ]
+        print_json({
+            **size_report(X, threads), "queries": len(ids), "ndcg": convention, "overall": overall,
+            "per_query": None if summary else each,
+        })  # fmt: skip
+        return
+    rows = [] if summary else [
+        [str(q), *(_number(column[i]) for column in columns.values())] for i, q in enumerate(ids)
+    ]  # fmt: skip
+    rows.append(["all", *(_number(value) for value in overall.values())])
+    print_table(f"{data}: {len(ids):,} queries, NDCG of {convention}", ["qid", *columns], rows)
+
+
+def _read(path: Path, threads: int | None, zero_based: Any = "auto") -> tuple[Any, Any, Any, bool]:
+    from bridle.data.svmlight import read_queries_and_base
+
+    with reported():
+        return read_queries_and_base(path, n_threads=threads, zero_based=zero_based)
+
+
+@contextlib.contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """As `reported`, with the name of the file in front."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _read_scores(path: Path, n_rows: int) -> Any:
+    import numpy as np
+
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    if lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) != n_rows:
+        raise InputError(f"{path}: {len(lines)} scores for {n_rows} documents")
+    values = np.empty(n_rows)
+    for i, line in enumerate(lines):
+        try:
+            values[i] = float(line)
+        except ValueError:
+            raise InputError(f"{path}:{i + 1}: expected a number, found {line[:40]!r}") from None
+    return values
+
+
+def _columns(
+    y: Any, scores: Any, qid: Any, threshold: float, cutoffs: tuple[int, ...], convention: Any
+) -> dict[str, Any]:
+    from bridle import metrics
+
+    return {
+        "MAP": metrics.average_precision(y, scores, qid, threshold=threshold),
+        "MRR": metrics.reciprocal_rank(y, scores, qid, threshold=threshold),
+        "ROC": metrics.roc_area(y, scores, qid, threshold=threshold),
+        **{f"NDCG@{k}": metrics.ndcg(y, scores, qid, k=k, convention=convention) for k in cutoffs},
+        **{
+            f"P@{k}": metrics.precision_at_k(y, scores, qid, k=k, threshold=threshold)
+            for k in cutoffs
+        },
+    }
+
+
+def _overall(y: Any, scores: Any, qid: Any, threshold: float) -> dict[str, float]:
+    from bridle import metrics
+
+    return {
+        "map_train": float(metrics.average_precision(y, scores, qid, threshold=threshold).mean())
+    }
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def _print_training(report: dict[str, Any], data: Path) -> None:
+    seconds = report["seconds"]
+    click.echo(
+        f"{data}: {report['queries']:,} queries, {report['rows']:,} documents, "
+        f"{report['features']:,} features, read in {seconds['read']:.2g} s"
+    )
+    if report["skipped"]:
+        click.echo(
+            f"{report['skipped']:,} queries have nothing to rank: their documents are all relevant "
+            "or all not"
+        )
+    click.echo(f"{report['solver']} {report['message']}")
+    click.echo(
+        f"loss {report['loss']}, C {report['C']:.6g}, primal {report['primal']:.8g}, dual "
+        f"{report['dual']:.8g}; {seconds['solve']:.2g} s solving"
+    )
+    click.echo(f"training MAP {report['map_train']:.4f}; model written to {report['model']}")
