@@ -211,3 +211,9 @@ def test_the_number_of_cuts_does_not_grow_with_the_number_of_rows():
         fast.cost[:] = 20.0 / n  # the same weight for the sum of the losses
         steps.append(solve(fast, "one-slack", stop=Gap(1e-3) | Epochs(500)).steps)
     assert steps[2] <= 1.3 * max(steps[:2]), steps
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_C_is_checked(C):
+    with pytest.raises(ValueError, match="C must be positive and finite"):
+        both_problems(0, C)

@@ -110,11 +110,11 @@ class ChainProblem(StructuredBase):
 
     def losses(self, w: Array) -> float:  # noqa: D102
         _, values, truths = self._pass(w)
-        return float(self._unit_cost() @ np.maximum(values - truths, 0.0))
+        return float(self.cost @ np.maximum(values - truths, 0.0))
 
     def cut(self, w: Array) -> Cut:  # noqa: D102
         paths, values, truths = self._pass(w)
-        cost, core = self._unit_cost(), self.chains.core
+        cost, core = self.cost, self.chains.core
         features, losses = np.zeros(self.n_features), np.empty(self.n_rows)
         core.differences(paths, cost, features)
         core.losses(paths, losses)

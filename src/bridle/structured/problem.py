@@ -60,6 +60,7 @@ class StructuredBase:
     """What every structural problem has in common; subclasses answer for the rows."""
 
     kind: ClassVar[str] = "structured"
+    hard_margin: ClassVar[bool] = False  # C is finite
     cheap_cuts: ClassVar[bool] = False  # whether `cut` is much cheaper than a row at a time
     dtype = np.dtype(np.float64)
 
@@ -71,8 +72,10 @@ class StructuredBase:
         sample_weight: ArrayLike | None,
         n_threads: int | None,
     ) -> None:
-        if not C > 0:
-            raise ValueError(f"C must be positive, got {C}")
+        if not (C > 0 and np.isfinite(C)):
+            raise ValueError(
+                f"C must be positive and finite, got {C}: structural problems have no hard margin"
+            )
         if n_rows < 1:
             raise ValueError("there are no samples")
         self.C = float(C)
@@ -85,14 +88,7 @@ class StructuredBase:
             self.sample_weight = check_vector(sample_weight, n_rows, "sample_weight")
             if (self.sample_weight < 0).any() or not self.sample_weight.any():
                 raise ValueError("sample_weight must not be negative, nor zero everywhere")
-        self.cost = np.where(self.sample_weight > 0, self.C, 0.0) * np.where(
-            self.sample_weight > 0, self.sample_weight, 1.0
-        )
-
-    @property
-    def hard_margin(self) -> bool:
-        """Whether C is infinite."""
-        return bool(np.isinf(self.C))
+        self.cost = self.C * self.sample_weight
 
     def constraint(self, i: int, w: Array) -> Constraint:
         """The most violated constraint of row i."""
@@ -105,7 +101,7 @@ class StructuredBase:
     def cut(self, w: Array) -> Cut:
         """The most violated constraint of every row, summed."""
         features, loss, value = np.zeros(self.n_features), 0.0, 0.0
-        for cost, constraint in zip(self._unit_cost(), self.constraints(w), strict=True):
+        for cost, constraint in zip(self.cost, self.constraints(w), strict=True):
             constraint.psi.add_to(features, cost)
             loss += cost * constraint.loss
             value += cost * max(0.0, constraint.violation(w))
@@ -124,11 +120,7 @@ class StructuredBase:
     def primal(self, w: ArrayLike) -> float:
         """P(w)."""
         w = check_vector(w, self.n_features, "w")
-        losses = self.losses(w)
-        if self.hard_margin:
-            norm = max(1.0, float(np.abs(w).max()))
-            return 0.5 * float(w @ w) if losses <= 1e-9 * norm * self.n_rows else np.inf
-        return 0.5 * float(w @ w) + losses
+        return 0.5 * float(w @ w) + self.losses(w)
 
     def dual(self, alpha: ArrayLike) -> float:
         """D of the mean (W, l) of a convex combination of outputs."""
@@ -147,10 +139,6 @@ class StructuredBase:
         source: Source = "solver" if scale == 1.0 and iterate.alpha is not None else "repair"
         alpha = scale * alpha
         return Judgement(w, 0.0, self.primal(w), alpha, self.dual(alpha), source)
-
-    def _unit_cost(self) -> Array:
-        """C_i, or the weights alone for the hard margin, where only the directions matter."""
-        return self.sample_weight if self.hard_margin else self.cost
 
 
 class StructuredProblem(StructuredBase):

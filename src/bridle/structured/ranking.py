@@ -178,11 +178,11 @@ class RankingProblem(StructuredBase):
 
     def losses(self, w: Array) -> float:  # noqa: D102
         _, _, hinges = self.answers(w)
-        return float(self._unit_cost() @ np.maximum(hinges, 0.0))
+        return float(self.cost @ np.maximum(hinges, 0.0))
 
     def cut(self, w: Array) -> Cut:  # noqa: D102
         coefficients, losses, hinges = self.answers(w)
-        cost = self._unit_cost()
+        cost = self.cost
         coefficients *= np.repeat(cost, np.diff(self.offsets))
         value = float(cost @ np.maximum(hinges, 0.0))
         return Cut(self.combine(coefficients), float(cost @ losses), value)
