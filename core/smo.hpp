@@ -239,8 +239,9 @@ private:
   void look() {
     up_ = std::numeric_limits<double>::infinity();
     low_ = -up_;
-    worst_ = 0;
+    worst_ = largest_ = 0;
     for (int64_t p = 0; p < n_active(); ++p) {
+      largest_ = std::max(largest_, std::abs(f_[p]));
       if (!free_) {
         worst_ = std::max(worst_, std::abs(projected(p)));
         continue;
@@ -456,7 +457,8 @@ private:
   void optimise_set() {
     const std::vector<int64_t> set = choose();
     const auto q = static_cast<int64_t>(set.size());
-    if (violation() <= 0 || q == 0) {
+    // What is left of a violation at the rounding of the gradient's sums is none.
+    if (violation() <= 1e-14 * std::max(1.0, largest_) || q == 0) {
       stuck_ = true;
       return;
     }
@@ -610,7 +612,7 @@ private:
   std::vector<char> taken_;
   std::vector<double> inner_k_, inner_f_, before_;
   Panels<T> panels_;
-  double up_ = 0, low_ = 0, worst_ = 0, dual_ = 0;
+  double up_ = 0, low_ = 0, worst_ = 0, largest_ = 0, dual_ = 0;
   double curvature_ = std::numeric_limits<double>::infinity();
   int64_t steps_ = 0, sets_since_shrinking_ = 0;
   bool stuck_ = false;

@@ -45,6 +45,8 @@ Array = NDArray[np.float64]
 
 # A principal submatrix of this many rows is examined for negative eigenvalues before the start.
 EXAMINED = 500
+# A squared length below minus this times (sum_i |c_i| sqrt(K_ii))^2 is not rounding.
+ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,11 @@ class KernelProblem:
         if self.n_threads < 1:
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         X = as_matrix(X)
+        weights = check_weights(sample_weight, X.shape[0])
         self.kernel = (
-            kernel if isinstance(kernel, Kernel) else kernel_from(kernel, X, gamma, degree, coef0)
+            kernel
+            if isinstance(kernel, Kernel)
+            else kernel_from(kernel, X, gamma, degree, coef0, weights)
         )
         self.X = X
         if self.kernel.function is not None:
@@ -139,7 +144,7 @@ class KernelProblem:
         self.gram = matrix if self.kernel.is_matrix else None  # the matrix K, where it is given
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
         self.y = check_labels(y, self.n_rows)
-        self.sample_weight = check_weights(sample_weight, self.n_rows)
+        self.sample_weight = weights
         self.cost = self.C * self.sample_weight
         self.signed_cost = np.copysign(self.cost, self.y)
         self.upper = self.cost
@@ -172,6 +177,13 @@ class KernelProblem:
     def core_kernel(self) -> _core.Kernel:
         """The kernel that solvers see: with the constant of a regularised bias."""
         return self.kernel.core(self.constant)
+
+    @property
+    def may_be_indefinite(self) -> bool:
+        """Whether the kernel is not known to be positive semi-definite for any rows."""
+        if self.kernel.name == "poly":
+            return self.kernel.coef0 < 0
+        return self.kernel.name not in ("linear", "rbf")
 
     @cached_property
     def diagonal(self) -> Array:
@@ -271,14 +283,14 @@ class KernelProblem:
         self.indefinite = proof
 
     def _squared_norm(self, w: Expansion, scores: Array) -> float:
-        if w.centres is None:
-            value = float(w.coefficients @ scores)
-        else:
+        if w.centres is not None:
             among = self.kernel.expand(w.centres, w.centres, w.coefficients, self.n_threads)
-            value = float(w.coefficients @ among)
-        size = float(np.abs(w.coefficients) @ np.abs(scores)) if w.centres is None else abs(value)
-        if value < -1e-7 * size and value < 0 and self.indefinite is None:
-            self.found_indefinite(f"a combination of the rows has squared length {value:.3g}")
+            return float(w.coefficients @ among)
+        value = float(w.coefficients @ scores)
+        if self.may_be_indefinite and self.indefinite is None:
+            size = float(np.abs(w.coefficients) @ np.sqrt(np.abs(self.diagonal))) ** 2
+            if value < -ROUNDING_OF_SUMS[self.dtype.name] * size:
+                self.found_indefinite(f"a combination of rows has squared length {value:.3g}")
         return value
 
     def _primal(self, squared_norm: float, scores: Array, b: float) -> float:
@@ -318,9 +330,7 @@ class KernelProblem:
 
     def _examine(self) -> str | None:
         """A proof that the kernel is not positive semi-definite, if some rows hold one."""
-        if self.kernel.name in ("linear", "rbf"):
-            return None
-        if self.kernel.name == "poly" and self.kernel.coef0 >= 0:
+        if not self.may_be_indefinite:
             return None
         rng = np.random.default_rng(0)
         chosen = np.arange(self.n_rows)

@@ -87,8 +87,12 @@ def kernel_from(
     gamma: float | str = "scale",
     degree: int = 3,
     coef0: float = 0.0,
+    sample_weight: Array | None = None,
 ) -> Kernel:
-    """The kernel with gamma settled: "scale" is 1 / (n_features X.var()), "auto" 1 / n_features."""
+    """The kernel with gamma settled: "scale" is 1 / (n_features X.var()), "auto" 1 / n_features.
+
+    The variance counts each row as often as it weighs.
+    """
     if callable(kernel):
         return Kernel("callable", 1.0, degree, float(coef0), kernel)
     if kernel not in KERNELS:
@@ -99,17 +103,17 @@ def kernel_from(
         raise ValueError(f"degree must be a whole number, not negative, got {degree}")
     if not np.isfinite(coef0):
         raise ValueError(f"coef0 must be finite, got {coef0}")
-    return Kernel(kernel, _gamma(gamma, kernel, X), int(degree), float(coef0))
+    return Kernel(kernel, _gamma(gamma, kernel, X, sample_weight), int(degree), float(coef0))
 
 
-def _gamma(gamma: float | str, kernel: str, X: Any) -> float:
+def _gamma(gamma: float | str, kernel: str, X: Any, weight: Array | None) -> float:
     if kernel in ("linear", "precomputed"):
         return 1.0
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / float(X.shape[1])
         if gamma == "scale":
-            variance = _variance(X)
+            variance = _variance(X, weight)
             return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
         raise ValueError(f'gamma must be a number, "scale" or "auto", got {gamma!r}')
     if not (gamma >= 0 and np.isfinite(gamma)):
@@ -117,8 +121,14 @@ def _gamma(gamma: float | str, kernel: str, X: Any) -> float:
     return float(gamma)
 
 
-def _variance(X: Any) -> float:
+def _variance(X: Any, weight: Array | None) -> float:
     """Of all entries, zeros included."""
+    if weight is not None and (weight != weight[0]).any():
+        sparse = is_sparse(X)
+        squares = X.multiply(X) if sparse else np.square(X, dtype=np.float64)
+        size = float(weight.sum()) * float(X.shape[1])
+        mean = float(weight @ np.asarray(X.sum(axis=1), np.float64).ravel()) / size
+        return float(weight @ np.asarray(squares.sum(axis=1)).ravel()) / size - mean**2
     if not is_sparse(X):
         return float(np.asarray(X).var(dtype=np.float64))
     size = X.shape[0] * X.shape[1]

@@ -59,6 +59,10 @@ class Smo(Solver):
                 f"{needed / 1e6:.3g} MB for {problem.n_rows} rows"
             )
 
+    def precision(self, problem: Any) -> np.dtype[Any]:
+        """Certificates refresh the gradient in float64."""
+        return np.dtype(np.float64)
+
     def iterates(
         self,
         problem: KernelProblem,
@@ -82,11 +86,12 @@ class Smo(Solver):
                 0, 0.0, w, problem.intercept(w), alpha, problem=problem, known=known
             )
         whole_gap = np.inf  # the gap when all rows were last looked at
-        exact = True  # whether the gradient was exact before the last sets
+        exact, before = True, known[0]  # whether the gradient was exact before the last sets
         while True:
             report = kernel.run(8)
             step += report.steps
-            if report.curvature < -CURVATURE[problem.dtype.name] and problem.indefinite is None:
+            negative = report.curvature < -CURVATURE[problem.dtype.name]
+            if negative and problem.may_be_indefinite and problem.indefinite is None:
                 problem.found_indefinite(
                     f"two of its rows have the relative squared distance {report.curvature:.3g}"
                 )
@@ -99,14 +104,15 @@ class Smo(Solver):
                 problem=problem, known=known,
             )  # fmt: skip
             certificate = yield iterate
-            if report.stuck and report.steps == 0 and exact:
+            if exact and report.stuck and np.array_equal(w.coefficients, before):
                 return
-            exact = certificate is not None or (report.stuck and report.n_active == problem.n_rows)
+            before = w.coefficients
+            exact = certificate is not None or report.stuck
             if exact:
                 known = (w.coefficients, iterate.scores)
                 kernel.refresh(_with_bias(problem, *known))
                 whole_gap = report.gap
-            elif report.stuck or report.gap <= 0.1 * whole_gap:
+            elif report.gap <= 0.1 * whole_gap:
                 kernel.unshrink()
                 whole_gap = report.gap
 
