@@ -213,6 +213,7 @@ class LinearModel:
         solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
         loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
         names = getattr(estimator, "feature_names_in_", None)
+        calibrators = getattr(estimator, "calibrators_", None)
         C = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # found by LinearSVCCV
         return cls(
             coef=np.asarray(estimator.coef_, np.float64),
@@ -229,7 +230,8 @@ class LinearModel:
             info={
                 "solver": solver if isinstance(solver, str) else solver.name,
                 "status": estimator.status_.value,
-            } | ({} if names is None else {"feature_names": [str(name) for name in names]}),
+            } | ({} if names is None else {"feature_names": [str(name) for name in names]})
+            | ({} if calibrators is None else {"calibrators": [c.as_dict() for c in calibrators]}),
         )  # fmt: skip
 
     def to_estimator(self) -> Any:
@@ -249,6 +251,14 @@ class LinearModel:
         estimator.status_ = Status(self.info["status"]) if "status" in self.info else None
         if "feature_names" in self.info:
             estimator.feature_names_in_ = np.array(self.info["feature_names"], dtype=object)
+        if "calibrators" in self.info:
+            from bridle.calibration import calibrator_from
+
+            entries = self.info["calibrators"]
+            if len(entries) != len(self.coef):
+                raise ValueError(f"{len(entries)} calibrations for {len(self.coef)} functions")
+            estimator.probability = entries[0]["method"]
+            estimator.calibrators_ = [calibrator_from(entry) for entry in entries]
         return estimator
 
     @classmethod

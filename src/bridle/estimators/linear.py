@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.calibration import METHODS, Calibrator, fit_calibrator, probabilities
 from bridle.certificate import Record, total_trace
 from bridle.estimators.base import (
     GapWarning,
@@ -23,15 +24,18 @@ from bridle.estimators.base import (
     seed_from,
     with_class_weight,
 )
+from bridle.folds import deal, held_out_scores
 from bridle.losses import Loss
 from bridle.model_io import LinearModel, ModelError, load_model, save_model
 from bridle.ovr import OneVsRest, Watcher, solve_one_vs_rest
 from bridle.problem import Bias
 from bridle.rows import view_rows
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap, Seconds, Stop
+from bridle.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 Array = NDArray[np.float64]
@@ -41,6 +45,14 @@ _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
     "ensure_all_finite": False,
 }  # fmt: skip
+
+CALIBRATION_FOLDS = 5
+
+
+def _has_probability(estimator: LinearSVC) -> bool:
+    if estimator.probability is False:
+        raise AttributeError('there are no probabilities: set probability="platt" or "isotonic"')
+    return True
 
 
 class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,6 +78,9 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_threads : for classes in parallel, and for the passes over the data; None takes all cores.
         The result does not depend on it.
     store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
+    probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
+        rows by models that have not seen them, from five folds. A fit then takes six times as long;
+        max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
 
     Attributes
     ----------
@@ -78,6 +93,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     status_, message_ : how the fit ended: the worst of the problems' endings.
     n_iter_ : epochs, the most of any problem.
     weighted_ : whether rows or classes had weights.
+    calibrators_ : with probability, the map from scores to probabilities of each problem.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
 
@@ -86,6 +102,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: Array
     dual_coef_: Array
     n_features_in_: int
+    calibrators_: list[Calibrator]
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
 
     def __init__(
@@ -106,6 +123,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         n_threads: int | None = None,
         store_dual: bool | None = None,
+        probability: Literal["platt", "isotonic", False] = False,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -122,6 +140,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.n_threads = n_threads
         self.store_dual = store_dual
+        self.probability = probability
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
@@ -144,17 +163,62 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights: Array | None,
         C: float,
     ) -> None:
-        self.weighted_ = weights is not None or self.class_weight is not None
+        if self.probability is not False and self.probability not in METHODS:
+            raise ValueError(
+                f"probability must be one of {METHODS} or False, got {self.probability!r}"
+            )
+        seed = seed_from(self.random_state)
+        options: dict[str, Any] = {
+            "loss": self.loss, "bias": self._bias(), "bias_scale": self.intercept_scaling,
+            "n_threads": self.n_threads, "solver": self.solver, "stop": self._stop(), "seed": seed,
+        }  # fmt: skip
         found = solve_one_vs_rest(
-            X, codes, len(classes), C, loss=self.loss, bias=self._bias(),
-            bias_scale=self.intercept_scaling, n_threads=self.n_threads, solver=self.solver,
+            X, codes, len(classes), C, watch=self._watcher(classes),
             sample_weight=with_class_weight(weights, self.class_weight, classes, codes),
-            stop=self._stop(), watch=self._watcher(classes), start=self._starts(classes, X.shape),
-            seed=seed_from(self.random_state),
+            start=self._starts(classes, X.shape), **options,
         )  # fmt: skip
         self._keep(found, classes, codes)
         self.weighted_ = weights is not None or self.class_weight is not None
         self._warn()
+        if hasattr(self, "calibrators_"):
+            del self.calibrators_
+        if self.probability is not False and found.status is not Status.INTERRUPTED:
+            self._calibrate(X, codes, weights, C, seed, options)
+
+    def _calibrate(
+        self,
+        X: Any,
+        codes: NDArray[np.intp],
+        weights: Array | None,
+        C: float,
+        seed: int,
+        options: dict[str, Any],
+    ) -> None:
+        """Fit the maps from scores to probabilities, on scores by models without the row."""
+        row = np.ones(len(codes)) if weights is None else weights
+        counted = np.where(row > 0, codes, -1)
+        folds = deal(counted, CALIBRATION_FOLDS, seed)
+
+        def training(mask: NDArray[np.bool_]) -> Array | None:
+            own = np.where(mask, row, 0.0)
+            return with_class_weight(own, self.class_weight, self.classes_, codes)
+
+        n_classes = len(self.classes_)
+        held = held_out_scores(X, counted, n_classes, C, folds, training, **options)
+        if held.interrupted:
+            return
+        if held.worst_gap > self.tol:
+            warnings.warn(
+                f"a fold of the calibration ended early: {held.message}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        used = folds >= 0
+        positives = [1] if n_classes == 2 else range(n_classes)
+        self.calibrators_ = [
+            fit_calibrator(str(self.probability), held.scores[used, k], codes[used] == c, row[used])
+            for k, c in enumerate(positives)
+        ]
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes)."""
@@ -174,6 +238,23 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
         labels: NDArray[Any] = self.classes_[best]
         return labels
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class, in the order of `classes_`; each row sums to 1."""
+        scores = self.decision_function(X)
+        if not hasattr(self, "calibrators_"):
+            raise NotFittedError(
+                "there are no probabilities: the calibration was interrupted, or `probability` was "
+                "set after the fit; fit again"
+            )
+        return probabilities(self.calibrators_, scores)
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which the command line reads too."""
@@ -203,7 +284,10 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _stop(self) -> Stop:
         stop = Gap(self.tol) | Epochs(self.max_iter)
-        return stop if self.max_seconds is None else stop | Seconds(self.max_seconds)
+        if self.max_seconds is None:
+            return stop
+        shares = 1 if self.probability is False else CALIBRATION_FOLDS + 1
+        return stop | Seconds(self.max_seconds / shares)
 
     def _starts(self, classes: NDArray[Any], shape: tuple[int, int]) -> list[Point] | None:
         """Where to go on from, one point for each problem; None to start afresh."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from bridle.blas import one_blas_thread
@@ -75,6 +75,7 @@ class LinearSVCCV(LinearSVC):
         verbose: int = 0,
         n_threads: int | None = None,
         store_dual: bool | None = None,
+        probability: Literal["platt", "isotonic", False] = False,
     ) -> None:
         self.Cs = Cs
         self.cv = cv
@@ -91,6 +92,7 @@ class LinearSVCCV(LinearSVC):
         self.verbose = verbose
         self.n_threads = n_threads
         self.store_dual = store_dual
+        self.probability = probability
 
     def fit(
         self,

@@ -1,0 +1,154 @@
+"""From scores to probabilities: Platt's sigmoid, or a monotone staircase (isotonic regression).
+
+    sigmoid:   p(f) = 1 / (1 + exp(-(slope f + offset)))
+    isotonic:  the non-decreasing p(f) that is closest to the 0/1 targets in squares
+
+Both are fitted to scores of rows that the scoring model has not seen: on its own training rows an
+SVM's margins are pushed to 1, and probabilities fitted there are too sure of themselves.
+
+Platt, "Probabilistic outputs for support vector machines", 1999; the fit is Newton's method with
+his smoothed targets, as in Lin, Lin & Weng, "A note on Platt's probabilistic outputs", 2007.
+Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability estimates",
+KDD 2002, for the isotonic map and for normalising one-versus-rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Method = Literal["platt", "isotonic"]
+METHODS = ("platt", "isotonic")
+
+
+class Calibrator(Protocol):
+    """A map from scores to the probability of the positive class."""
+
+    def __call__(self, scores: Array) -> Array:
+        """A probability for each score."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON, for `calibrator_from`."""
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Platt's: 1 / (1 + exp(-(slope f + offset)))."""
+
+    slope: float
+    offset: float
+
+    def __call__(self, scores: Array) -> Array:
+        """A probability for each score."""
+        return 0.5 * (1.0 + np.tanh(0.5 * (self.slope * scores + self.offset)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {"method": "platt", "slope": self.slope, "offset": self.offset}
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """Linear between knots, constant beyond them."""
+
+    scores: Array
+    probabilities: Array
+
+    def __call__(self, scores: Array) -> Array:
+        """A probability for each score."""
+        return np.interp(scores, self.scores, self.probabilities)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "method": "isotonic",
+            "scores": self.scores.tolist(),
+            "probabilities": self.probabilities.tolist(),
+        }
+
+
+def calibrator_from(entry: Mapping[str, Any]) -> Calibrator:
+    """What `as_dict` wrote."""
+    if entry["method"] == "platt":
+        return Sigmoid(float(entry["slope"]), float(entry["offset"]))
+    if entry["method"] == "isotonic":
+        knots = np.asarray(entry["scores"], np.float64), np.asarray(entry["probabilities"], float)
+        if knots[0].ndim != 1 or knots[0].shape != knots[1].shape or not len(knots[0]):
+            raise ValueError("the knots of a calibration do not fit together")
+        return Monotone(*knots)
+    raise ValueError(f"unknown calibration: {entry['method']!r:.40}")
+
+
+def fit_calibrator(
+    method: str, scores: Array, positive: NDArray[np.bool_], weights: Array
+) -> Calibrator:
+    """The map from these scores to the probability of `positive`; rows count by their weights."""
+    if method == "platt":
+        return _fit_sigmoid(scores, positive, weights)
+    if method == "isotonic":
+        return _fit_monotone(scores, positive, weights)
+    raise ValueError(f"probability must be one of {METHODS} or False, got {method!r}")
+
+
+def probabilities(calibrators: Sequence[Calibrator], scores: Array) -> Array:
+    """One row per score row, which sums to 1.
+
+    Two classes have one calibrator, of the second class; more have one each, and what they say is
+    divided by its sum. Where all say 0, every class is as likely as any other.
+    """
+    if len(calibrators) == 1:
+        second = calibrators[0](scores.reshape(-1))
+        return np.stack([1.0 - second, second], axis=1)
+    each = np.stack([c(scores[:, k]) for k, c in enumerate(calibrators)], axis=1)
+    total = each.sum(axis=1, keepdims=True)
+    uniform = np.full_like(each, 1.0 / len(calibrators))
+    return np.asarray(np.divide(each, total, out=uniform, where=total > 0))
+
+
+def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Sigmoid:
+    """Newton's method on the cross-entropy to the smoothed targets, which is convex in (a, b)."""
+    n_positive, n_negative = float(weights[positive].sum()), float(weights[~positive].sum())
+    target = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    scale = float(np.abs(scores).max(initial=0.0)) or 1.0  # the Hessian's condition
+    f = scores / scale
+
+    def cost(a: float, b: float) -> float:
+        z = a * f + b
+        return float(weights @ (np.logaddexp(0.0, z) - target * z))
+
+    a, b = 0.0, float(np.log((n_positive + 1) / (n_negative + 1)))
+    value = cost(a, b)
+    for _ in range(100):
+        p = 0.5 * (1.0 + np.tanh(0.5 * (a * f + b)))
+        slope, curve = weights * (p - target), weights * p * (1 - p)
+        gradient = np.array([slope @ f, slope.sum()])
+        if np.abs(gradient).max() <= 1e-9 * weights.sum():
+            break
+        cross = curve @ f
+        hessian = np.array([[curve @ f**2, cross], [cross, curve.sum()]])
+        step = np.linalg.solve(hessian + 1e-12 * weights.sum() * np.eye(2), -gradient)
+        size, slack = 1.0, 1e-4 * float(gradient @ step)
+        while size > 1e-10:
+            new = cost(a + size * step[0], b + size * step[1])
+            if new <= value + size * slack:
+                break
+            size /= 2
+        else:
+            break  # at the limit of precision
+        a, b, value = a + size * step[0], b + size * step[1], new
+    return Sigmoid(float(a / scale), float(b))
+
+
+def _fit_monotone(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Monotone:
+    from sklearn.isotonic import IsotonicRegression
+
+    fit = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    fit.fit(scores, positive.astype(np.float64), sample_weight=weights)
+    return Monotone(
+        np.asarray(fit.X_thresholds_, np.float64), np.asarray(fit.y_thresholds_, np.float64)
+    )

@@ -1,0 +1,95 @@
+"""Cross-validation on shared rows: what a row's score is by models that have not seen it.
+
+A fold is the same rows with weight zero for those held out: nothing is copied, and a row of weight
+zero is in no solver's sum. The rows of each class are dealt out in a random order, so that a class
+with two rows or more is in every fold's training rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.ovr import solve_one_vs_rest
+from bridle.rows import as_matrix, view_rows
+from bridle.stopping import Status
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One score for each row and problem, by a model that was trained without the row's fold."""
+
+    scores: Array  # (n_rows, n_problems)
+    worst_gap: float  # the largest certified relative gap of any fold and class
+    message: str  # of the problem with that gap
+    interrupted: bool  # by Ctrl-C: the scores are not complete
+
+    def accuracy(self, codes: NDArray[np.intp], weights: Array | None = None) -> float:
+        """The share of rows that are classified rightly, by weight."""
+        one = self.scores.shape[1] == 1
+        guess = (self.scores[:, 0] > 0).astype(np.intp) if one else self.scores.argmax(axis=1)
+        return float(np.average(guess == codes, weights=weights))
+
+
+def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
+    """The fold of each row: the rows of each class are dealt out like cards.
+
+    Rows with a code below zero belong to no class, and to no fold: -1.
+    """
+    if n_folds < 2:
+        raise ValueError(f"there must be at least two folds, got {n_folds}")
+    counts = np.bincount(codes[codes >= 0])
+    if counts.min() < 2:
+        raise ValueError(
+            "cross-validation needs at least two rows of each class, "
+            f"but one has {int(counts.min())}"
+        )
+    order = np.random.default_rng(seed).permutation(len(codes))
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    dealt = by_class[codes[by_class] >= 0]
+    folds = np.full(len(codes), -1, np.intp)
+    folds[dealt] = np.arange(len(dealt)) % n_folds
+    return folds
+
+
+def held_out_scores(
+    X: Any,
+    codes: NDArray[np.intp],
+    n_classes: int,
+    C: float,
+    folds: NDArray[np.intp],
+    weights: Any,
+    *,
+    n_threads: int | None = None,
+    **options: Any,
+) -> HeldOut:
+    """Train once without each fold; score its rows.
+
+    weights: a function from the training rows (a mask) to row weights, for weights that depend on
+    which rows there are. options: as in `solve_one_vs_rest`.
+    """
+    n_problems = 1 if n_classes == 2 else n_classes
+    scores = np.zeros((len(codes), n_problems))
+    rows = view_rows(as_matrix(X), 1.0)
+    threads = _core.hardware_threads() if n_threads is None else n_threads
+    worst_gap, message, out = -1.0, "", np.empty(len(codes))
+    for fold in range(folds.max() + 1):
+        test = folds == fold
+        row_weights = weights(~test & (folds >= 0))
+        found = solve_one_vs_rest(
+            X, codes, n_classes, C, sample_weight=row_weights, n_threads=n_threads, **options
+        )
+        if found.status is Status.INTERRUPTED:
+            return HeldOut(scores, worst_gap, found.worst.message, True)
+        gap = max(solution.certificate.relative_gap for solution in found.solutions)
+        if gap > worst_gap:
+            worst_gap, message = gap, found.worst.message
+        for k, solution in enumerate(found.solutions):
+            _core.scores(rows, np.append(solution.w, solution.b), out, threads)
+            scores[test, k] = out[test]
+    return HeldOut(scores, worst_gap, message, False)
