@@ -284,34 +284,36 @@ private:
       change[free_[i]] += direction_[i];
       change[heaviest_[group(free_[i])]] -= direction_[i];
     }
-    std::vector<double> before = gradient_;
+    // H change on its own, never as a difference of gradients: near the optimum the change is too
+    // small to be seen in them, and a step without curvature would run into a bound.
+    std::vector<double> response(n_);
     double slope = 0;
     for (int64_t c = 0; c < n_; ++c) {
       if (change[c] == 0)
         continue;
-      slope += change[c] * before[c];
-      add_to_gradient(c, -change[c]);
+      slope += change[c] * gradient_[c];
+      const double *row = gram_ + c * stride_;
+#pragma omp simd
+      for (int64_t d = 0; d < n_; ++d)
+        response[d] += change[c] * row[d];
     }
     double bend = 0; // change' H change
     for (int64_t c = 0; c < n_; ++c)
-      if (change[c] != 0)
-        bend += change[c] * (before[c] - gradient_[c]);
+      bend += change[c] * response[c];
     double t = bend > 0 ? slope / bend : std::numeric_limits<double>::infinity();
     int64_t blocking = -1;
     for (int64_t c = 0; c < n_ + n_groups_; ++c)
       if (change[c] < 0 && weight(c) + t * change[c] <= 0)
         t = -weight(c) / change[c], blocking = c;
-    if (!(slope > 0) || !(t > 0) || !std::isfinite(t)) {
-      gradient_ = before;
+    if (!(slope > 0) || !(t > 0) || !std::isfinite(t))
       return false;
-    }
     for (int64_t c = 0; c < n_ + n_groups_; ++c)
       if (change[c] != 0)
         move(c, t * change[c]);
     if (blocking >= 0)
       set(blocking, 0);
     for (int64_t c = 0; c < n_; ++c)
-      gradient_[c] = before[c] + t * (gradient_[c] - before[c]);
+      gradient_[c] -= t * response[c];
     return blocking >= 0;
   }
 

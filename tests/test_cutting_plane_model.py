@@ -138,3 +138,23 @@ def test_bad_cuts_are_refused():
         model.add(np.ones(3), 1.0, group=1)
     with pytest.raises(ValueError, match="outside"):
         CuttingPlaneModel(3, sparse=True).add(([5], [1.0]), 1.0)
+
+
+def test_a_start_one_pair_step_from_the_optimum():
+    """The Newton step that follows is rounding: it must not run into a bound."""
+    gram = np.array([
+        [1.43392302, 0.52020549, -0.31412472],
+        [0.52020549, 0.20254962, -0.09745908],
+        [-0.31412472, -0.09745908, 0.08991576],
+    ])  # fmt: skip
+    r = np.array([0.62, 0.55794684, 0.46652711])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        beta = np.array([0.0, 1.0, 0.0])
+        noise = 1e-8 * rng.normal(size=(3, 3))
+        result = _core.simplex_qp(
+            gram + noise @ noise.T, r + 1e-8 * rng.normal(size=3), np.zeros(3, np.int64),
+            np.ones(1), beta, 1e-12,
+        )  # fmt: skip
+        assert result.gap <= 1e-12
+        np.testing.assert_allclose(beta, [0.0, 0.57202, 0.42798], atol=1e-4)
