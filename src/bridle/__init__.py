@@ -97,6 +97,8 @@ _HOME = {
     "LinearModel": "bridle.model_io",
     "ModelError": "bridle.model_io",
     "solve_one_vs_rest": "bridle.ovr",
+    "make_report": "bridle.report",
+    "write_report": "bridle.report",
     "plot_trace": "bridle.plot",
     "plot_convergence": "bridle.plot",
 }

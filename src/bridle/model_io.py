@@ -322,7 +322,7 @@ def save_model(path: StrPath, model: Any) -> None:
         digest.update(piece)
     size = _PREAMBLE.size + sum(sizes) + sum(gaps)
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, len(header), size, digest.digest())
-    with _replacing(path) as file:
+    with replacing(path) as file:
         for piece in (preamble, *pieces):
             file.write(piece)
 
@@ -495,7 +495,7 @@ def _label_bytes(label: Any) -> bytes:
 
 
 @contextlib.contextmanager
-def _replacing(path: StrPath) -> Iterator[IO[bytes]]:
+def replacing(path: StrPath) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of `path` once it is complete and on the disk."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": ("bridle.cli.compare", "compare", "Compare solvers on an svmlight file."),
     "tag": ("bridle.cli.tag", "tag", "Label sequences: train a tagger, apply it, score it."),
     "rank": ("bridle.cli.rank", "rank", "Train, apply and evaluate rankers on files with qid."),
+    "report": ("bridle.cli.report", "report", "Write a page about a data set and its model."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 

@@ -1,0 +1,141 @@
+"""`bridle report`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from bridle.cli.settings import make_solver
+from bridle.cli.shared import (
+    NOT_REACHED,
+    REACHED,
+    Clock,
+    InputError,
+    InputFile,
+    OutputFile,
+    Positive,
+    check_writable,
+    json_option,
+    peak_rss_mb,
+    percent,
+    print_json,
+    read,
+    reported,
+    seed_option,
+    size_report,
+    threads_option,
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("data", type=InputFile)
+@click.option("--test", type=InputFile, help="Data to measure the errors on.")
+@click.option(
+    "-o", "--output", type=OutputFile, default=Path("report.html"), show_default=True,
+    help="The page to write.",
+)  # fmt: skip
+@click.option("--names", type=InputFile, help="Names of the features, one a line, in order.")
+@click.option(
+    "--folds", type=click.IntRange(2, 100), default=3, show_default=True,
+    help="Of the cross-validation that chooses C.",
+)  # fmt: skip
+@click.option(
+    "--solvers", default="dcd,sgd-m,pegasos,ocas", show_default=True, metavar="LIST",
+    help="To compare; separated by commas, settings follow a name after colons.",
+)  # fmt: skip
+@click.option(
+    "--gap", type=Positive, default=1e-3, show_default=True,
+    help="Stop the final fit, and each solver, at this certified relative gap.",
+)  # fmt: skip
+@click.option(
+    "--max-seconds", type=Positive, default=10, show_default=True,
+    help="For each fold's path over C, for the final fit and for each solver.",
+)  # fmt: skip
+@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
+@click.option(
+    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
+    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
+)  # fmt: skip
+@threads_option
+@seed_option
+@json_option
+@click.pass_context
+def report(
+    ctx: click.Context,
+    *,
+    data: Path,
+    test: Path | None,
+    output: Path,
+    names: Path | None,
+    folds: int,
+    solvers: str,
+    gap: float,
+    max_seconds: float,
+    loss: str,
+    bias: Any,
+    threads: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Choose C for DATA, fit, compare solvers, and write all of it as one page.
+
+    The page needs no network and no other file.
+    """
+    clock = Clock()
+    with reported():
+        methods = {text.strip(): _method(text) for text in solvers.split(",")}
+    check_writable(output, inputs=tuple(p for p in (data, test, names) if p is not None))
+    with clock.timing("read"):
+        X, y, zero_based = read(data, threads)
+        held_out = None if test is None else read(test, threads, zero_based)[:2]
+        called = _names(names, X.shape[1], zero_based)
+    from bridle.report import make_report, write_report
+
+    with reported(), clock.timing("solve"):
+        made = make_report(
+            X, y, test=held_out, feature_names=called, title=data.name, command=_command(),
+            loss=loss, bias=bias, gap=gap, folds=folds, solvers=methods, max_seconds=max_seconds,
+            seed=seed, n_threads=threads,
+        )  # fmt: skip
+    with reported(), clock.timing("write"):
+        write_report(output, made)
+    model = made["model"]
+    if as_json:
+        shown = {k: v for k, v in model.items() if k != "seconds"}
+        print_json({
+            "solver": "auto", **shown, **size_report(X, threads), "report": str(output),
+            "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
+        })  # fmt: skip
+    else:
+        errors = made["errors"]
+        click.echo(
+            f"C = {model['C']:.4g} by {folds}-fold cross-validation; certified gap "
+            f"{model['relative_gap']:.1e}; {percent(errors['error'])} of the {errors['rows']} wrong"
+        )
+        click.echo(f"report written to {output}")
+    ctx.exit(REACHED if model["status"] == "converged" else NOT_REACHED)
+
+
+def _method(text: str) -> Any:
+    name, *settings = text.strip().split(":")
+    return make_solver(name, settings)
+
+
+def _names(path: Path | None, n_features: int, zero_based: bool) -> list[str]:
+    """From the file or, without one, the numbers that the data file uses."""
+    if path is None:
+        return [f"feature {j if zero_based else j + 1}" for j in range(n_features)]
+    with reported():
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if len(lines) < n_features:
+        raise InputError(f"{path}: has {len(lines)} names; the data have {n_features} features")
+    return lines[:n_features]
+
+
+def _command() -> str:
+    return shlex.join(["bridle", *sys.argv[1:]])
