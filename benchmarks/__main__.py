@@ -24,8 +24,11 @@ USUAL = ("corpus50k", "corpus200k", "commits7", "debian", "20news", "covtype", "
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a minute: small sets, one C")
     size.add_argument("--full", action="store_true", help="hours: every set, C and accuracy")
@@ -79,12 +82,15 @@ def main() -> None:
                         optimum=optimum,
                         accuracies=chosen.accuracies,
                         rounds=chosen.rounds,
-                    )  # fmt: skip
+                    )
                 )
                 print(table(cells[-1:], chosen.accuracies), flush=True)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    report = {"machine": platform.processor() or platform.machine(),
-              "cores": len(os.sched_getaffinity(0)), "cells": [cell.to_json() for cell in cells]}  # fmt: skip
+    report = {
+        "machine": platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "cells": [cell.to_json() for cell in cells],
+    }
     (chosen.out / "linear.json").write_text(json.dumps(report, indent=1))
     picture(cells, chosen.accuracies, chosen.out / "linear.png")
     print(f"wrote {chosen.out / 'linear.json'} and {chosen.out / 'linear.png'}")

@@ -102,8 +102,8 @@ def test_an_unreached_gap_is_a_warning_that_says_it(iris):
     X, y = iris
     with pytest.warns(GapWarning, match="True against False: stopped"):
         SVC(kernel="linear", C=1000.0, tol=1e-12, max_iter=0).fit(X, y == "b")
+    machine = SVC(kernel="sigmoid", gamma=1.0, coef0=-1.0, max_seconds=1)
     with pytest.warns(GapWarning, match="not positive semi-definite"):
-        machine = SVC(kernel="sigmoid", gamma=1.0, coef0=-1.0, max_seconds=1)
         machine.fit(X - X.mean(axis=0), y == "a")
     assert machine.certificate_.relative_gap == np.inf
 
