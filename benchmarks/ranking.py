@@ -129,7 +129,8 @@ def lightgbm_rank(train: Part, validation: Part) -> Iterator[tuple[Any, Scorer]]
         )  # fmt: skip
         model.fit(
             train.X, train.y, group=train.sizes, eval_set=[(held.X, held.y)],
-            eval_group=[held.sizes], eval_at=[1000], callbacks=[lightgbm.early_stopping(50, verbose=False)],
+            eval_group=[held.sizes], eval_at=[1000],
+            callbacks=[lightgbm.early_stopping(50, verbose=False)],
         )  # fmt: skip
         yield (leaves, model.best_iteration_), model.booster_.predict
 
