@@ -1,4 +1,4 @@
-"""A chunker on CoNLL-2000 (the folder BRIDLE_DATA, see benchmarks): about ten lines of work."""
+"""A chunker on CoNLL-2000, from the folder BRIDLE_DATA. Run: python -m examples.tagger"""
 
 from __future__ import annotations
 
