@@ -35,6 +35,9 @@ struct DcdEpoch {
 
 class DualCoordinateDescent {
 public:
+  const int64_t n_rows, n_weights;
+
+  DualCoordinateDescent(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
   virtual ~DualCoordinateDescent() = default;
   virtual DcdEpoch epoch(Rng &rng, int64_t bucket) = 0;
   virtual void unshrink() = 0;
@@ -109,8 +112,8 @@ public:
   // signed_cost: y_i C_i. squared_norms: with the constant feature, where the bias has one.
   DcdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
         const double *start_alpha, double start_bias, double bias_precision, int n_threads)
-      : rows_(without_constant(rows)), bias_(bias_precision, start_bias), w_(rows.n_features + 1),
-        rested_(rows.n_rows) {
+      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), rows_(without_constant(rows)),
+        bias_(bias_precision, start_bias), w_(rows.n_features + 1), rested_(rows.n_rows) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {
       const double squared_norm = squared_norms[i] - rows.bias * rows.bias;
       rested_[i] = {static_cast<W>(start_alpha[i]), static_cast<W>(squared_norm),

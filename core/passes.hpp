@@ -20,7 +20,7 @@ struct ScanResult {
 
 // The block structure depends on the data alone, never on the threads.
 template <class Rows> int64_t pass_blocks(const Rows &rows) {
-  return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::min<int64_t>(64, rows.n_rows));
+  return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::clamp<int64_t>(rows.n_rows, 1, 64));
 }
 
 template <class Value, class Column> bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {

@@ -44,8 +44,11 @@ public:
         a[i * n + j] *= scale_[i] * scale_[j];
       b[i] *= scale_[i];
     }
-    for (double ridge = 1e-15 * static_cast<double>(n); !factorise(a, n, ridge); ridge *= 10) {
-    }
+    for (double ridge = 1e-15 * static_cast<double>(n); !factorise(a, n, ridge); ridge *= 10)
+      if (!(ridge < 1e10)) { // not a number somewhere: no ridge will help, and no step is taken
+        std::fill(b.begin(), b.end(), 0.0);
+        return;
+      }
     substitute(n, b);
     for (int64_t i = 0; i < n; ++i)
       b[i] *= scale_[i];

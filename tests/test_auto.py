@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Status, solve
 from bridle.data import make_corpus
+from scipy.sparse import csr_matrix
 
 
 def low_dimensional(C, bias="none"):
@@ -32,3 +33,9 @@ def test_dcd_goes_on_where_it_is_fast():
     for problem in (easy, text):
         ours, dcd = solve(problem, "auto"), solve(problem, "dcd")
         assert ours.w.tobytes() == dcd.w.tobytes()
+
+
+def test_rows_without_any_entry():
+    X = csr_matrix((400_000, 3))
+    y = np.where(np.arange(X.shape[0]) % 3 == 0, 1.0, -1.0)
+    assert solve(LinearProblem(X, y, bias="free")).status is Status.CONVERGED

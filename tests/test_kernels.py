@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bridle import Steps, _core, solve
 from bridle.solvers import Pegasos
+from bridle.solvers.dcd import _GapEstimate
 
 import matrix
 
@@ -133,3 +134,24 @@ def test_pegasos_in_every_variant_comes_close(sampling, output, start):
     solver = Pegasos(batch=3, sampling=sampling, output=output, start=start)
     solution = solve(problem, solver, stop=Steps(6000), seed=1)
     assert solution.certificate.primal <= 1.1 * best
+
+
+def test_dcd_goes_on_after_an_epoch_without_a_gap():
+    # The gap seen is exactly 0, or below by rounding: no rate follows from it.
+    estimate = _GapEstimate()
+    assert [estimate.after(seen) for seen in (0.5, 0.0, 0.1, -1e-20, 0.1)] == [0.5, 0, 0.1, 0, 0.1]
+
+
+def test_dcd_checks_what_it_is_given():
+    problem = matrix.small_problem()
+    kernel = _core.dual_coordinate_descent(
+        problem.rows, "hinge", problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_rows), 0.0, problem.bias_precision, 1,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="entries"):
+        kernel.alpha(np.empty(problem.n_rows - 1))
+    with pytest.raises(ValueError, match="entries"):
+        kernel.weights(np.empty(problem.n_features))
+    with pytest.raises(ValueError, match="bucket"):
+        kernel.epoch(_core.Rng(0), 0)
+    assert kernel.epoch(_core.Rng(0), 2**63 - 1).visits == np.count_nonzero(problem.cost)

@@ -33,13 +33,25 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("dual", &DcdEpoch::dual)
       .def_ro("whole", &DcdEpoch::whole);
   nb::class_<DualCoordinateDescent>(m, "DualCoordinateDescent")
-      .def("epoch", &DualCoordinateDescent::epoch, nb::arg("rng"), nb::arg("bucket"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "epoch",
+          [](DualCoordinateDescent &d, Rng &rng, int64_t bucket) {
+            if (bucket < 1)
+              throw nb::value_error("bucket must be at least 1");
+            const nb::gil_scoped_release release;
+            // More than all rows is all rows.
+            return d.epoch(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)));
+          },
+          nb::arg("rng"), nb::arg("bucket"))
       .def("unshrink", &DualCoordinateDescent::unshrink)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
       .def("alpha",
-           [](const DualCoordinateDescent &d, MutableVector<double> out) { d.alpha(out.data()); })
+           [](const DualCoordinateDescent &d, MutableVector<double> out) {
+             expect_size(out, d.n_rows, "out");
+             d.alpha(out.data());
+           })
       .def("weights", [](const DualCoordinateDescent &d, MutableVector<double> out) {
+        expect_size(out, d.n_weights, "out");
         d.weights(out.data());
       });
   // The kernel reads the rows in place: they must outlive it.

@@ -106,7 +106,7 @@ def newton_passes(problem: Any) -> float:
     A step reads the rows several times, forms sum x x' over the rows near the margin, at several
     multiplications in the time of one scattered read, and factorises it.
     """
-    nnz, d = problem.rows.nnz, problem.n_features
+    nnz, d = max(1, problem.rows.nnz), problem.n_features
     step = 6 * nnz + 0.05 * nnz * (nnz / problem.n_rows) + d**3 / 30
     return float(20 * step / (4 * nnz))
 

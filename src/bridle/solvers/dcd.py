@@ -97,7 +97,8 @@ class _GapEstimate:
         self.correction = 1.0
 
     def after(self, seen: float) -> float:
-        rate = min(1.0, seen / self.seen) if np.isfinite(self.seen) else 1.0
+        seen = max(seen, 0.0)  # rounding may make the sum negative at the optimum
+        rate = min(1.0, seen / self.seen) if 0 < self.seen < np.inf else 1.0
         self.seen = seen
         self.guess = seen * rate**0.5
         return self.correction * self.guess
