@@ -70,6 +70,10 @@ def test_a_time_limit_ends_the_path_early():
     short = path(X, y, 0.01, 100.0, gap=1e-6, max_seconds=0.0)
     assert not short.complete
     assert len(short) == 1
+    assert str(short).startswith("no C is certified")
+    # Nor is a path complete whose only solve, at both ends, stopped short.
+    one = path(X, y, 1.0, 1.0, gap=1e-6, solver="pegasos", max_seconds=0.0)
+    assert not one.complete
 
 
 def test_bad_arguments():
@@ -79,6 +83,9 @@ def test_bad_arguments():
             path(X, y, *ends)
     with pytest.raises(ValueError, match="gap must lie between 0 and 1"):
         path(X, y, 0.1, 1.0, gap=0)
+    # Its dual has no term that grows with alpha: the sums would prove what is not true.
+    with pytest.raises(ValueError, match="not perceptron"):
+        path(X, y, 0.1, 1.0, loss="perceptron", solver="gd")
     with pytest.raises(ValueError, match="outside the path"):
         path(X, y, 0.1, 1.0, gap=0.1).at(2.0)
 

@@ -125,8 +125,18 @@ class Path(Sequence[PathPoint]):
         return np.array([float(np.mean(np.where(s > 0, 1, -1) != labels)) for s in scores])
 
     def __str__(self) -> str:
-        ends = f"{self.points[0].low:.6g} to {self.points[-1].high:.6g}"
-        return f"{len(self)} solutions certify every C from {ends} to a gap of {self.gap:.3g}"
+        # A solve that stopped short ends the path, and its interval need not meet the one before.
+        done = self.points if self.complete else self.points[:-1]
+        covers = f"to a gap of {self.gap:.3g}"
+        if done:
+            ends = f"{done[0].low:.6g} to {done[-1].high:.6g}"
+            covers = f"{len(done)} solutions certify every C from {ends} {covers}"
+        else:
+            covers = f"no C is certified {covers}"
+        if self.complete:
+            return covers
+        last = self.points[-1]
+        return f"{covers}; at C = {last.C:.6g} the solver {last.solution.message}"
 
 
 def path(
@@ -155,6 +165,8 @@ def path(
         X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
         sample_weight=sample_weight, n_threads=n_threads,
     )  # fmt: skip
+    if problem.loss.name not in ("hinge", "squared_hinge"):
+        raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)
@@ -163,7 +175,8 @@ def path(
         points.append(point)
         if callback is not None:
             callback(point)
-    return Path(tuple(points), gap, points[-1].high >= C_max)
+    complete = points[-1].solution.converged and points[-1].high >= C_max
+    return Path(tuple(points), gap, complete)
 
 
 def path_points(
