@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, Status, solve
+from bridle import Epochs, Gap, LinearProblem, Status, separation, solve
 from bridle.data import make_corpus, read_svmlight
 
 import reference
@@ -164,3 +164,9 @@ def test_agaricus(name, tmp_path):
     solution = solve(problem, name, stop=Gap(1e-3) | Epochs(5000))
     assert solution.converged, solution.message
     check_certificate(problem, solution)
+
+
+def test_no_proof_is_looked_for_among_independent_rows(monkeypatch):
+    X, y = make_corpus(300)
+    monkeypatch.setattr(separation, "_signed_rows", lambda *_: pytest.fail("rows of a text"))
+    assert solve(LinearProblem(X, y, np.inf)).status is Status.CONVERGED

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.blas import one_blas_thread
 from bridle.rows import is_sparse
 from numpy.typing import NDArray
 
@@ -22,6 +23,8 @@ Array = NDArray[np.float64]
 
 ROUNDING = 1e-12  # |sum alpha z| that counts as 0, relative to sum alpha |z|
 SUSPICION = 0.1  # the same, before it is worth the trouble to look for a proof
+INDEPENDENT = 1e-8  # the smallest eigenvalue of unit rows' Gram matrix that is no rounding
+NEAR = 1e-6  # a sum of mean rows that may turn out to be 0 once its last digits are right
 ROWS = (64, 512)  # how many rows to look among
 ENTRIES = 2e7  # of the matrix of those rows, at most
 
@@ -43,7 +46,8 @@ def infeasibility_proof(problem: LinearProblem, alpha: Array) -> Array | None:
     order = order[alpha[order] > 0]
     for n in ROWS:
         chosen = np.sort(order[:n])
-        weights = _combination_of_zero(problem, chosen)
+        with one_blas_thread():
+            weights = _combination_of_zero(problem, chosen)
         if weights is not None:
             proof = np.zeros(problem.n_rows)
             proof[chosen] = weights
@@ -68,6 +72,8 @@ def _combination_of_zero(problem: LinearProblem, chosen: NDArray[np.int64]) -> A
     """Nonnegative weights of the chosen rows with sum 1 that come closest to a sum of zero."""
     from scipy.optimize import nnls
 
+    if _independent(problem, chosen):
+        return None
     Z = _signed_rows(problem, chosen)
     if Z is None:
         return None
@@ -79,8 +85,10 @@ def _combination_of_zero(problem: LinearProblem, chosen: NDArray[np.int64]) -> A
     target = np.zeros(len(system))
     target[-1] = 1.0
     try:
-        weights = nnls(system, target)[0]
+        weights, distance = nnls(system, target)
     except RuntimeError:  # too many iterations
+        return None
+    if distance > NEAR:
         return None
     # Once more on the rows that it chose: the last digits.
     support = np.flatnonzero(weights)
@@ -89,6 +97,17 @@ def _combination_of_zero(problem: LinearProblem, chosen: NDArray[np.int64]) -> A
     weights = np.maximum(weights, 0.0)
     total = float(weights.sum())
     return weights / total if total > 0 else None
+
+
+def _independent(problem: LinearProblem, chosen: NDArray[np.int64]) -> bool:
+    """Whether the rows are clearly linearly independent, as those of texts are: a quick no."""
+    part: Any = problem.X[chosen].astype(np.float64)
+    gram: Any = part @ part.T
+    gram = gram.toarray() if is_sparse(gram) else gram
+    # Labels only change signs. A free bias is, for this question, a constant feature of 1.
+    gram += {"none": 0.0, "regularised": problem.bias_scale**2, "free": 1.0}[problem.bias]
+    length = np.sqrt(np.diag(gram))
+    return bool(np.linalg.eigvalsh(gram / np.outer(length, length))[0] > INDEPENDENT)
 
 
 def _signed_rows(problem: LinearProblem, chosen: NDArray[np.int64]) -> Array | None:
