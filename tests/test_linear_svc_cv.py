@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bridle import LinearSVC, LinearSVCCV
 from bridle.data.corpus import make_corpus
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import matrix
@@ -56,3 +56,12 @@ def test_the_default_grid_does_not_mind_the_scale_of_the_data():
     X, y = matrix.small_data()
     a, b = LinearSVCCV(Cs=4).fit(X, y), LinearSVCCV(Cs=4).fit(X * 1000.0, y)
     assert a.Cs_ == pytest.approx(b.Cs_ * 1e6)
+
+
+def test_a_fold_that_holds_out_a_whole_class():
+    X, y = matrix.small_data()
+    labels = np.where(y > 0, "a", "b").astype(object)
+    labels[7] = "c"
+    folds = PredefinedSplit(np.arange(len(y)) % 3)
+    found = LinearSVCCV([0.1, 1.0], cv=folds, class_weight="balanced").fit(X, labels)
+    assert np.isfinite(found.scores_).all()

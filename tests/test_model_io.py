@@ -377,3 +377,28 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="cannot save dict"):
         save_model(tmp_path / "m", {})
     assert os.listdir(tmp_path) == []
+
+
+def test_columns_out_of_bounds_and_nan_are_refused() -> None:
+    model = example(2, 5)
+    X = csr_matrix(np.eye(3, 5))
+    X.indices[1] = 10**6
+    with pytest.raises(ValueError, match="column index 1000000"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.full((2, 5), np.nan))
+    assert len(model.predict(np.empty((0, 5)))) == 0
+
+
+def test_the_command_line_predicts_words(tmp_path: Path) -> None:
+    from bridle.cli import main
+    from click.testing import CliRunner
+
+    X, y = np.random.default_rng(0).standard_normal((40, 3)), np.array(["ja", "né"] * 20)
+    data, model, output = (tmp_path / name for name in ("data.svm", "model", "out.txt"))
+    estimator = bridle.LinearSVC().fit(X, y)
+    estimator.save(model)
+    bridle.data.write_svmlight(data, X, np.zeros(40))
+    result = CliRunner().invoke(main, ["predict", str(data), str(model), str(output)])
+    assert result.exit_code == 0, result.output
+    assert output.read_text("utf-8").split() == estimator.predict(X).tolist()

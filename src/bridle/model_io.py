@@ -177,6 +177,7 @@ class LinearModel:
         threads = _core.hardware_threads() if n_threads is None else n_threads
         scores = np.empty((len(self.coef), X.shape[0]))
         rows = view_rows(X, 0.0)
+        _core.scan(rows, scores[0], threads)  # indices within bounds, values finite
         for w, out in zip(self.coef, scores, strict=True):
             _core.scores(rows, np.append(w, 0.0), out, threads)
         scores += self.intercept[:, None]

@@ -65,7 +65,7 @@ def predict(
     error = float(np.mean(labels != y)) if known else None
     with clock.timing("write"), reported():
         if output is not None:
-            with open(output, "w", encoding="ascii") as file:
+            with open(output, "w", encoding="utf-8") as file:
                 file.writelines(_lines(values if scores else labels, scores))
         elif not as_json:
             for chunk in _lines(values if scores else labels, scores):

@@ -201,8 +201,10 @@ def _finite(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def plain(label: float) -> str:
+def plain(label: float | str) -> str:
     """A label as people write it: 1 rather than 1.0."""
+    if isinstance(label, str):  # of an estimator's model
+        return label
     return str(int(label)) if float(label).is_integer() else repr(float(label))
 
 

@@ -101,7 +101,8 @@ def with_class_weight(
             )
         used = codes >= 0
         totals = np.bincount(codes[used], weights=base[used], minlength=len(classes))
-        per_class = totals.sum() / (len(classes) * totals)
+        # A class without weight, in a fold that holds all its rows out, has none to balance.
+        per_class = totals.sum() / (len(classes) * np.where(totals > 0, totals, 1.0))
     else:
         per_class = compute_class_weight(dict(class_weight), classes=classes, y=classes)
     return np.asarray(base * per_class[codes], np.float64)

@@ -42,6 +42,8 @@ class LinearSVCCV(LinearSVC):
         1 / mean |x|^2, so that scaling the data does not matter), or the values themselves.
     cv : the number of stratified folds, or one of scikit-learn's splitters.
 
+    max_seconds : for each of the solves, and for the last fit.
+
     All others, and what is not listed here, as in LinearSVC.
 
     Attributes
