@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CORE := $(wildcard core/*.hpp core/bindings/*) CMakeLists.txt pyproject.toml
 CXX_SOURCES := core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
 
-.PHONY: demo test lint bench wheel sanitize format clean
+.PHONY: demo test lint bench experiments wheel sanitize format clean
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
@@ -27,6 +27,10 @@ format: $(VENV)/.built
 bench: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
+
+# Pictures, and the numbers behind them, into out/. EXPERIMENTS="--full" for RCV1's size.
+experiments: $(VENV)/.built
+	$(BIN)/python -m experiments $(EXPERIMENTS)
 
 # The development environment: the package in editable mode, built without isolation so that a
 # second build only compiles what changed. The stub of the compiled module is for mypy and editors.

@@ -1,0 +1,180 @@
+"""What the experiments share: their data, the course of a run, pictures with a claim below."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from bridle import Gap, LinearProblem, Seconds, Solver, _core, lam_to_C, solve
+from bridle.plot import COLOURS, LINES, MARKERS
+
+LAM = 1e-4  # the lam of the published numbers on RCV1
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows to train and to test on, labels -1 and +1."""
+
+    name: str
+    X: Any
+    y: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+
+    def problem(self, lam: float = LAM, rows: int | None = None) -> LinearProblem:
+        """lam/2 |w|^2 + mean hinge, without a bias, on the first rows."""
+        n = len(self.y) if rows is None else rows
+        return LinearProblem(self.X[:n], self.y[:n], lam_to_C(lam, n), n_threads=1)
+
+    def test_error(self, w: np.ndarray) -> float:
+        return float(np.mean(self.y_test * (self.X_test @ w) <= 0))
+
+    @cached_property
+    def optimum(self) -> float:
+        """The least value of lam/2 |w|^2 + mean hinge at LAM, to a millionth."""
+        return optimum(self.problem())
+
+
+def optimum(problem: LinearProblem, gap: float = 1e-6) -> float:
+    """A value of f = lam P that is certified to be within `gap` of the least."""
+    found = solve(problem, stop=Gap(gap) | Seconds(300))
+    if not found.converged:
+        raise RuntimeError(f"no reference value: {found.message}")
+    return problem.lam * found.certificate.primal
+
+
+def corpus(rows: int, test_rows: int, seed: int = 0) -> Data:
+    """A corpus of RCV1's shape."""
+    from bridle.data import make_corpus
+
+    X, y = make_corpus(rows + test_rows, seed=seed)
+    name = f"generated corpus, {rows:,} rows"
+    return Data(name, X[:rows], y[:rows], X[rows:], y[rows:])
+
+
+def from_files(train: Path, test: Path) -> Data:
+    from bridle.data import read_svmlight_and_base
+
+    X, y, base = read_svmlight_and_base(train)
+    X_test, y_test, _ = read_svmlight_and_base(test, zero_based=base)
+    labels = np.unique(y)
+    if len(labels) != 2 or not np.isin(y_test, labels).all():
+        raise SystemExit(f"{train} and {test} must have the same two labels")
+    X_test.resize((X_test.shape[0], X.shape[1]))
+    signs = [np.where(v == labels[1], 1.0, -1.0) for v in (y, y_test)]
+    return Data(f"{train.name}, {len(y):,} rows", X, signs[0], X_test, signs[1])
+
+
+def course(
+    data: Data, problem: LinearProblem, solver: Solver, steps: Sequence[int], seed: int = 0
+) -> dict[str, list[float]]:
+    """The solver after so many steps each: f = lam P of its present w, CPU time, test error."""
+    checks = iter(sorted(set(steps)))
+    goal = next(checks)
+    iterates = solver.iterates(problem, rng=_core.Rng(seed), pace=lambda step: goal - step)
+    found: dict[str, list[float]] = {"step": [], "seconds": [], "objective": [], "test_error": []}
+    spent, began = 0.0, time.process_time()
+    for it in iterates:
+        if it.step < goal:
+            continue
+        spent += time.process_time() - began
+        found["step"].append(it.step)
+        found["seconds"].append(spent)
+        found["objective"].append(problem.lam * problem.primal(it.w, it.b))
+        found["test_error"].append(data.test_error(it.w))
+        following = next(checks, None)
+        if following is None:
+            break
+        goal = following
+        began = time.process_time()
+    return found
+
+
+def geometric(first: int, last: int, count: int) -> list[int]:
+    return sorted({int(v) for v in np.geomspace(first, last, count).round()})
+
+
+def line(ax: Any, x: Any, y: Any, style: int, label: str, **more: Any) -> None:
+    """A curve with a colour, a marker and a dash of its own; colours by Okabe and Ito."""
+    ax.plot(
+        x, y, label=label, color=COLOURS[style % len(COLOURS)],
+        marker=MARKERS[style % len(MARKERS)], linestyle=LINES[style % len(LINES)],
+        linewidth=1.8, markersize=5.5, markevery=max(1, len(list(x)) // 12), **more,
+    )  # fmt: skip
+
+
+def level(ax: Any, value: float, text: str) -> None:
+    ax.axhline(value, color="0.35", linewidth=1.2, linestyle=(0, (1, 2)))
+    ax.annotate(
+        text, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
+        textcoords="offset points", fontsize=11, color="0.2",
+    )  # fmt: skip
+
+
+def key_above(figure: Any, ax: Any, columns: int = 3) -> None:
+    """The legend over the axes, where it covers nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=columns, frameon=False, handlelength=4
+    )
+
+
+def save(experiment: ModuleType, numbers: dict[str, Any], folder: Path) -> None:
+    """The numbers as JSON, and the picture with its claim below it."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    name = experiment.__name__.rpartition(".")[2]
+    claim, holds = experiment.claim(numbers), experiment.holds(numbers)
+    text = json.dumps({"claim": claim, "holds": holds} | numbers, indent=1)
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    with rc_context({"font.size": 13, "axes.grid": True, "grid.color": "0.9"}):
+        figure = Figure(figsize=experiment.SIZE, layout="constrained")
+        FigureCanvasAgg(figure)
+        experiment.draw(numbers, figure)
+        wide = int(experiment.SIZE[0] * 10.5)
+        below = "\n".join(textwrap.wrap(claim if holds else f"DOES NOT HOLD HERE: {claim}", wide))
+        figure.supxlabel(below, fontsize=12, x=0.02, ha="left", color="0.15")
+        figure.savefig(folder / f"{name}.png", dpi=110)
+    print(f"{name}: {'holds' if holds else 'DOES NOT HOLD'}: {claim}")
+
+
+def run(modules: Sequence[ModuleType]) -> int:
+    """Measure, draw and judge; 1 if a claim does not hold."""
+    parser = argparse.ArgumentParser(description="Each experiment writes a picture and JSON.")
+    parser.add_argument("--full", action="store_true", help="at RCV1's size, not a scaled-down one")
+    parser.add_argument("--rows", type=int, help="training rows to generate")
+    parser.add_argument("--data", type=Path, help="training rows of your own, svmlight")
+    parser.add_argument("--test", type=Path, help="test rows of your own, svmlight")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to")
+    if len(modules) > 1:
+        known = [m.__name__.rpartition(".")[2] for m in modules]
+        parser.add_argument("only", nargs="*", metavar="NAME", help=f"of: {', '.join(known)}")
+    options = parser.parse_args()
+    if (options.data is None) != (options.test is None):
+        parser.error("--data and --test go together")
+    if options.data is not None:
+        data = from_files(options.data, options.test)
+    else:
+        rows = options.rows or (781_265 if options.full else 40_000)
+        data = corpus(rows, min(40_000, max(5_000, rows // 4)))
+    chosen = getattr(options, "only", [])
+    held = True
+    for module in modules:
+        if chosen and module.__name__.rpartition(".")[2] not in chosen:
+            continue
+        numbers = module.measure(data)
+        save(module, numbers, options.out)
+        held = held and module.holds(numbers)
+    return 0 if held else 1

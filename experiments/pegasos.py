@@ -1,0 +1,70 @@
+"""Pegasos's objective and test error against iterations and CPU time.
+
+Shalev-Shwartz, Singer & Srebro (2007), figure 1: long before the objective is within a per cent of
+the optimum the test error is as low as it gets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bridle import Pegasos
+
+from experiments.common import Data, course, geometric, key_above, level, line
+
+SIZE = (11, 5.4)
+EPOCHS, LEAST_STEPS = 30, 4_000_000
+LEVELS = (0.003, 0.001)
+
+
+def measure(data: Data) -> dict[str, Any]:
+    problem, best = data.problem(), data.optimum
+    steps = geometric(100, max(EPOCHS * problem.n_rows, LEAST_STEPS), 40)
+    found = course(data, problem, Pegasos(), steps)
+    above = np.array(found["objective"]) / best - 1
+    errors = np.array(found["test_error"])
+    good = errors <= errors[-1] + 0.002
+    return found | {
+        "data": data.name, "optimum": best, "above": above.tolist(),
+        "steps_to_test_error": int(np.array(found["step"])[np.argmax(good)]),
+        "steps_to_level": {str(v): _first(found["step"], above <= v) for v in LEVELS},
+    }  # fmt: skip
+
+
+def _first(steps: list[float], reached: np.ndarray) -> int | None:
+    return int(steps[int(np.argmax(reached))]) if reached.any() else None
+
+
+def claim(n: dict[str, Any]) -> str:
+    late = n["steps_to_level"]["0.003"]
+    when = f"only after {late:,}" if late else f"not within {n['step'][-1]:,}"
+    return (
+        f"The test error is within 0.2 points of its final value after {n['steps_to_test_error']:,}"
+        f" iterations; the objective is within 0.3% of the optimum {when} ({n['data']})."
+    )
+
+
+def holds(n: dict[str, Any]) -> bool:
+    late = n["steps_to_level"]["0.003"]
+    return late is not None and 10 * n["steps_to_test_error"] < late
+
+
+def draw(n: dict[str, Any], figure: Any) -> None:
+    left, right = figure.subplots(1, 2, sharey=True)
+    for ax, x, label in ((left, n["step"], "iterations"), (right, n["seconds"], "CPU seconds")):
+        line(ax, x, 100 * np.array(n["above"]), 0, "objective above the optimum (%)")
+        line(ax, x, 100 * np.array(n["test_error"]), 1, "test error (%)")
+        for value in LEVELS:
+            level(ax, 100 * value, f"{100 * value:g}%")
+        ax.set(xscale="log", yscale="log", xlabel=label)
+    left.set_ylabel("per cent")
+    key_above(figure, left)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from experiments.common import run
+
+    raise SystemExit(run([sys.modules[__name__]]))
