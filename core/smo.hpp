@@ -18,9 +18,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <list>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -32,6 +34,11 @@ namespace bridle {
 // bytes.
 template <class T> class RowCache {
 public:
+  struct Free {
+    void operator()(T *values) const { std::free(values); }
+  };
+  using Values = std::unique_ptr<T, Free>;
+
   RowCache(int64_t n_rows, int64_t budget) : entries_(n_rows), budget_(budget) {}
 
   T *find(int64_t row) {
@@ -46,7 +53,7 @@ public:
   T *add(int64_t row, int64_t size) {
     make_room(size * static_cast<int64_t>(sizeof(T)));
     Entry &entry = entries_[row];
-    entry.values = std::make_unique_for_overwrite<T[]>(size);
+    entry.values = allocate(size);
     entry.bytes = size * static_cast<int64_t>(sizeof(T));
     order_.push_front(row);
     entry.place = order_.begin();
@@ -55,33 +62,27 @@ public:
     return entry.values.get();
   }
 
-  // Every row gets another length: the oldest go until the rest fit.
-  void fit(int64_t size) {
+  // Drops the oldest until the rest fit with `size` values each, and `spare` such rows beside them.
+  void fit(int64_t size, int64_t spare) {
     const int64_t each = size * static_cast<int64_t>(sizeof(T));
-    while (!order_.empty() && static_cast<int64_t>(order_.size()) * each > budget_)
+    while (!order_.empty() && (static_cast<int64_t>(order_.size()) + spare) * each > budget_)
       drop(order_.back());
   }
-  void replace(int64_t row, std::unique_ptr<T[]> values, int64_t size) {
-    Entry &entry = entries_[row];
-    bytes_ -= entry.bytes;
-    entry.values = std::move(values);
-    entry.bytes = size * static_cast<int64_t>(sizeof(T));
-    bytes_ += entry.bytes;
+  // The row keeps its first `size` values. Safe for different rows at once, until `recount`.
+  void truncate(int64_t row, int64_t size) {
+    auto &values = entries_[row].values;
+    if (void *moved = std::realloc(values.get(), std::max<size_t>(size * sizeof(T), 1))) {
+      values.release();
+      values.reset(static_cast<T *>(moved));
+    }
   }
-  const T *peek(int64_t row) const { return entries_[row].values.get(); }
-  std::vector<int64_t> rows() const { return {order_.begin(), order_.end()}; }
-  int64_t peak_bytes() const { return peak_; }
-
-private:
-  struct Entry {
-    std::unique_ptr<T[]> values;
-    int64_t bytes = 0;
-    std::list<int64_t>::iterator place;
-  };
-
-  void make_room(int64_t bytes) {
-    while (!order_.empty() && bytes_ + bytes > budget_)
-      drop(order_.back());
+  void replace(int64_t row, Values values) { entries_[row].values = std::move(values); }
+  // After truncate or replace: every row now has `size` values.
+  void recount(int64_t size) {
+    bytes_ = 0;
+    for (const int64_t row : order_)
+      bytes_ += entries_[row].bytes = size * static_cast<int64_t>(sizeof(T));
+    peak_ = std::max(peak_, bytes_);
   }
   void drop(int64_t row) {
     Entry &entry = entries_[row];
@@ -90,7 +91,27 @@ private:
     entry.values.reset();
     entry.bytes = 0;
   }
+  static Values allocate(int64_t size) {
+    void *memory = std::malloc(std::max<size_t>(size * sizeof(T), 1));
+    if (!memory)
+      throw std::bad_alloc();
+    return Values(static_cast<T *>(memory));
+  }
+  T *values(int64_t row) { return entries_[row].values.get(); }
+  std::vector<int64_t> rows() const { return {order_.begin(), order_.end()}; }
+  int64_t peak_bytes() const { return peak_; }
 
+private:
+  struct Entry {
+    Values values;
+    int64_t bytes = 0;
+    std::list<int64_t>::iterator place;
+  };
+
+  void make_room(int64_t bytes) {
+    while (!order_.empty() && bytes_ + bytes > budget_)
+      drop(order_.back());
+  }
   std::vector<Entry> entries_;
   std::list<int64_t> order_; // the most recently used first
   int64_t budget_, bytes_ = 0, peak_ = 0;
@@ -311,55 +332,86 @@ private:
     activate(keep);
   }
 
-  // Makes these rows the active ones. Cached rows keep what they have and compute what is new.
+  // Makes these rows the active ones.
   void activate(const std::vector<int64_t> &rows) {
-    const auto size = static_cast<int64_t>(rows.size());
+    std::vector<int64_t> old_place(place_);
+    std::fill(place_.begin(), place_.end(), -1);
+    for (size_t p = 0; p < rows.size(); ++p)
+      place_[rows[p]] = static_cast<int64_t>(p);
     if (rows != active_) {
-      std::vector<int64_t> added_rows, added_places;
-      std::vector<int64_t> old_place(n_rows_, -1);
-      for (size_t p = 0; p < active_.size(); ++p)
-        old_place[active_[p]] = static_cast<int64_t>(p);
-      for (int64_t p = 0; p < size; ++p)
-        if (old_place[rows[p]] < 0) {
-          added_rows.push_back(rows[p]);
-          added_places.push_back(p);
-        }
-      cache_.fit(size);
-      const std::vector<int64_t> cached = cache_.rows();
-      const int64_t n_batches =
-          (static_cast<int64_t>(cached.size()) + panel_width - 1) / panel_width;
-      std::vector<std::unique_ptr<T[]>> fresh(cached.size());
-      for_blocks(n_batches, n_threads_, [&](int64_t batch) {
-        const auto begin = batch * panel_width;
-        const auto count = std::min<int64_t>(panel_width, cached.size() - begin);
-        Panels<T> panels;
-        std::vector<std::vector<T>> values(count, std::vector<T>(added_rows.size()));
-        T *out[panel_width] = {};
-        for (int64_t c = 0; c < count; ++c)
-          out[c] = values[c].data();
-        if (!added_rows.empty()) {
-          source_->pack(std::span(cached).subspan(begin, count), panels);
-          source_->block(panels, added_rows, out);
-        }
-        for (int64_t c = 0; c < count; ++c) {
-          auto row = std::make_unique_for_overwrite<T[]>(size);
-          const T *old = cache_.peek(cached[begin + c]);
-          for (int64_t p = 0; p < size; ++p)
-            if (old_place[rows[p]] >= 0)
-              row[p] = old[old_place[rows[p]]];
-          for (size_t k = 0; k < added_places.size(); ++k)
-            row[added_places[k]] = values[c][k];
-          fresh[begin + c] = std::move(row);
-        }
-      });
-      for (size_t c = 0; c < cached.size(); ++c)
-        cache_.replace(cached[c], std::move(fresh[c]), size);
+      const bool only_fewer =
+          std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return old_place[row] >= 0; });
+      if (only_fewer)
+        narrow_cache(rows, old_place);
+      else
+        widen_cache(rows, old_place);
       active_ = rows;
     }
     load(active_);
-    std::fill(place_.begin(), place_.end(), -1);
+  }
+
+  // Calls work(first, count) for batches of cached rows.
+  template <class Work> void for_cached(const std::vector<int64_t> &cached, Work &&work) {
+    const auto n = static_cast<int64_t>(cached.size());
+    for_blocks((n + panel_width - 1) / panel_width, n_threads_, [&](int64_t batch) {
+      const int64_t first = batch * panel_width;
+      work(first, std::min(panel_width, n - first));
+    });
+  }
+
+  // Cached rows lose the columns that are left out; rows that are left out themselves go.
+  void narrow_cache(const std::vector<int64_t> &rows, const std::vector<int64_t> &old_place) {
+    const auto size = static_cast<int64_t>(rows.size());
+    for (const int64_t row : cache_.rows())
+      if (place_[row] < 0)
+        cache_.drop(row);
+    std::vector<int32_t> from(size); // increasing, so that values can move in place
     for (int64_t p = 0; p < size; ++p)
-      place_[active_[p]] = p;
+      from[p] = static_cast<int32_t>(old_place[rows[p]]);
+    const std::vector<int64_t> cached = cache_.rows();
+    for_cached(cached, [&](int64_t first, int64_t count) {
+      for (int64_t c = first; c < first + count; ++c) {
+        T *values = cache_.values(cached[c]);
+        for (int64_t p = 0; p < size; ++p)
+          values[p] = values[from[p]];
+        cache_.truncate(cached[c], size);
+      }
+    });
+    cache_.recount(size);
+  }
+
+  // Cached rows get the columns that are new. Only those of variables between their bounds: the
+  // others are seldom chosen again.
+  void widen_cache(const std::vector<int64_t> &rows, const std::vector<int64_t> &old_place) {
+    const auto size = static_cast<int64_t>(rows.size());
+    for (const int64_t row : cache_.rows())
+      if (place_[row] < 0 || all_alpha_[row] <= 0 || all_alpha_[row] >= all_cost_[row])
+        cache_.drop(row);
+    cache_.fit(size, panel_width * n_threads_);
+    std::vector<int64_t> added;
+    for (const int64_t row : rows)
+      if (old_place[row] < 0)
+        added.push_back(row);
+    const std::vector<int64_t> cached = cache_.rows();
+    for_cached(cached, [&](int64_t first, int64_t count) {
+      std::vector<T> fresh(count * added.size());
+      T *out[panel_width] = {};
+      for (int64_t c = 0; c < count; ++c)
+        out[c] = fresh.data() + c * added.size();
+      Panels<T> panels;
+      source_->pack(std::span(cached).subspan(first, count), panels);
+      source_->block(panels, added, out);
+      for (int64_t c = 0; c < count; ++c) {
+        auto values = RowCache<T>::allocate(size);
+        const T *old = cache_.values(cached[first + c]), *next = out[c];
+        for (int64_t p = 0; p < size; ++p) {
+          const int64_t before = old_place[rows[p]];
+          values.get()[p] = before >= 0 ? old[before] : *next++;
+        }
+        cache_.replace(cached[first + c], std::move(values));
+      }
+    });
+    cache_.recount(size);
   }
 
   // Keeps the best few of many: a heap whose top is the worst of them.
