@@ -197,23 +197,26 @@ public:
     for (int64_t i = 0; i < n_rows_; ++i)
       if (place_[i] < 0)
         left_out.push_back(i);
-    std::vector<double> coefficients(n_rows_), scores(left_out.size()), all(n_rows_);
+    // From the last scores of all rows, by what has changed since.
+    std::vector<double> change(n_rows_), scores(left_out.size()), all(n_rows_);
     for (int64_t i = 0; i < n_rows_; ++i) {
-      coefficients[i] = all_y_[i] * all_alpha_[i];
+      change[i] = all_y_[i] * (all_alpha_[i] - refreshed_alpha_[i]);
       all[i] = all_f_[i] + all_y_[i];
     }
     expand(
-        *source_, std::span<const double>(coefficients), left_out,
+        *source_, std::span<const double>(change), left_out,
         [&](std::span<const int64_t> chosen, Panels<T> &panels) { source_->pack(chosen, panels); },
         scores.data(), n_threads_);
     for (size_t k = 0; k < left_out.size(); ++k)
-      all[left_out[k]] = scores[k];
+      all[left_out[k]] = refreshed_scores_[left_out[k]] + scores[k];
     refresh(all.data());
   }
 
   // Takes over exact scores of the present alpha, and decides anew which rows are active.
   void refresh(const double *scores) override {
     store();
+    refreshed_alpha_ = all_alpha_;
+    refreshed_scores_.assign(scores, scores + n_rows_);
     dual_ = 0;
     for (int64_t i = 0; i < n_rows_; ++i) {
       all_f_[i] = scores[i] - all_y_[i];
@@ -657,7 +660,8 @@ private:
   RowCache<T> cache_;
   // Of all rows; those of active rows are kept in the working copies below.
   std::vector<double> all_alpha_, all_f_, all_y_, all_cost_;
-  std::vector<int64_t> place_; // of a row among the active ones, or -1
+  std::vector<double> refreshed_alpha_, refreshed_scores_; // when all scores were last known
+  std::vector<int64_t> place_;                             // of a row among the active ones, or -1
   std::vector<int64_t> active_;
   std::vector<double> a_, f_, y_, cost_;
   std::vector<int64_t> last_chosen_;

@@ -112,7 +112,7 @@ class Smo(Solver):
                 known = (w.coefficients, iterate.scores)
                 kernel.refresh(_with_bias(problem, *known))
                 whole_gap = report.gap
-            elif report.gap <= 0.1 * whole_gap:
+            elif report.gap <= 0.02 * whole_gap:
                 kernel.unshrink()
                 whole_gap = report.gap
 
