@@ -8,9 +8,14 @@
 // buckets are permuted, so memory streams, at the same number of epochs as a full shuffle. When
 // shrinking has left few rows, they are copied together: scattered over the whole matrix, each of
 // them would cost a trip to memory.
+//
+// Threads: the rows of an epoch are visited by blocks, at the same time, each with a copy of w, and
+// what they found is summed many times an epoch (CoCoA+, Ma, Smith, Jaggi et al., ICML 2015, with
+// an exact line search). The blocks are a parameter; the result does not depend on the threads.
 #pragma once
 
 #include "losses.hpp"
+#include "parallel.hpp"
 #include "passes.hpp"
 #include "rng.hpp"
 #include "rows.hpp"
@@ -111,9 +116,11 @@ public:
 
   // signed_cost: y_i C_i. squared_norms: with the constant feature, where the bias has one.
   DcdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-        const double *start_alpha, double start_bias, double bias_precision, int n_threads)
+        const double *start_alpha, double start_bias, double bias_precision, int64_t n_blocks,
+        int n_threads)
       : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), rows_(without_constant(rows)),
-        bias_(bias_precision, start_bias), w_(rows.n_features + 1), rested_(rows.n_rows) {
+        bias_(bias_precision, start_bias), w_(rows.n_features + 1), rested_(rows.n_rows),
+        n_blocks_(n_blocks), n_threads_(n_threads) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {
       const double squared_norm = squared_norms[i] - rows.bias * rows.bias;
       rested_[i] = {static_cast<W>(start_alpha[i]), static_cast<W>(squared_norm),
@@ -132,31 +139,25 @@ public:
     std::iota(order_.begin(), order_.end(), int64_t{0});
     rng.shuffle(std::span(order_));
 
-    pass_ = Pass{};
-    pass_.bias = static_cast<W>(bias_.value());
     response_ = static_cast<W>(bias_.response());
-    for (size_t b = 0; b < order_.size(); ++b) {
-      const int64_t begin = order_[b] * bucket, end = std::min(begin + bucket, n_active);
-      const int64_t next = b + 1 < order_.size() ? order_[b + 1] * bucket : end;
-      for (int64_t j = begin; j < end; ++j) {
-        // Past the end of this bucket comes the next one.
-        const int64_t ahead = j + rows_ahead;
-        const int64_t soon = ahead < end ? ahead : next + (ahead - end);
-        if (soon < n_active)
-          view_.prefetch(active_[soon].at);
-        visit(active_[j]);
-      }
+    const int64_t n_rounds = rounds();
+    Pass pass;
+    if (n_rounds < 2) {
+      caution_ = 1;
+      pass = visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr);
+      take(pass);
+    } else {
+      for (int64_t round = 0; round < n_rounds; ++round)
+        pass =
+            pass.then(visit_in_blocks(block_range(std::ssize(order_), n_rounds, round), bucket));
     }
-    bias_.add(pass_.balance);
-    separable_ += pass_.separable;
-    squared_weights_ += pass_.squared;
-    const double gap = pass_.gap + bias_.gap();
-    bias_.recentre(sigma(pass_.inside));
+    const double gap = pass.gap + bias_.gap();
+    bias_.recentre(sigma(pass.inside));
 
     const bool whole = n_active == n_useful_;
     drop_shrunk();
-    shrink_above_ = pass_.largest <= 0 ? infinity : pass_.largest;
-    shrink_below_ = pass_.smallest >= 0 ? -infinity : pass_.smallest;
+    shrink_above_ = pass.largest <= 0 ? infinity : pass.largest;
+    shrink_below_ = pass.smallest >= 0 ? -infinity : pass.smallest;
     return {n_active, static_cast<int64_t>(active_.size()), gap, dual(), whole};
   }
 
@@ -194,6 +195,10 @@ public:
 private:
   static constexpr W infinity = std::numeric_limits<W>::infinity();
   static constexpr int64_t rows_ahead = 4;
+  // Non-zeros that a block reads between two exchanges, for each weight that these cost.
+  static constexpr int64_t work_per_weight = 4;
+  // Less than this is not worth a thread.
+  static constexpr int64_t least_work = 1 << 15;
 
   struct Record {
     W alpha;
@@ -206,12 +211,30 @@ private:
     int64_t at;  // in the view: the matrix, or the compact copy
   };
 
+  struct Undo {
+    int64_t index; // in active_
+    W alpha;       // before the step
+  };
+
   struct Pass {
     W largest = -infinity, smallest = infinity; // of the projected gradients
     W bias = 0;
     double gap = 0, balance = 0;       // the gap seen; the changes of the dual's parts:
     double separable = 0, squared = 0; // sum alpha y, sum alpha [- ...], |w|^2
+    double curved = 0;                 // sum D_ii d_alpha_i^2
     int64_t inside = 0;                // rows strictly between their bounds
+
+    Pass then(const Pass &next) const {
+      return {std::max(largest, next.largest),
+              std::min(smallest, next.smallest),
+              next.bias,
+              gap + next.gap,
+              balance + next.balance,
+              separable + next.separable,
+              squared + next.squared,
+              curved + next.curved,
+              inside + next.inside};
+    }
   };
 
   static Rows without_constant(Rows rows) {
@@ -253,13 +276,133 @@ private:
            0.5 * static_cast<double>(Loss::curvature(cost)) * alpha * alpha;
   }
 
-  void visit(Active &row) {
+  // The changes of a pass become part of the state.
+  void take(const Pass &pass) {
+    bias_.add(pass.balance);
+    separable_ += pass.separable;
+    squared_weights_ += pass.squared;
+  }
+
+  // How often the blocks of an epoch exchange what they found: as often as that is cheap.
+  int64_t rounds() const {
+    int64_t nnz = 0;
+    for (const Active &row : active_)
+      nnz += view_.row_nnz(row.at);
+    const int64_t work = std::max(least_work, work_per_weight * (rows_.n_features + 1));
+    return n_blocks_ > 1 ? nnz / (n_blocks_ * work) : 1;
+  }
+
+  // Blocks of rows at the same time, each with a copy of w; then all their steps together, as far
+  // as the dual rises: D(eta) = D + eta g - eta^2/2 h is exact, and eta = min(1, g/h). The blocks
+  // do not depend on the number of threads, nor does the result.
+  Pass visit_in_blocks(Range buckets, int64_t bucket) {
+    std::vector<Pass> passes(n_blocks_);
+    undo_.resize(n_blocks_);
+    local_.resize(n_blocks_);
+    for_blocks(n_blocks_, n_threads_, [&](int64_t k) {
+      local_[k] = w_;
+      undo_[k].clear();
+      const Range mine = block_range(buckets.end - buckets.begin, n_blocks_, k);
+      passes[k] = visit_buckets({buckets.begin + mine.begin, buckets.begin + mine.end}, bucket,
+                                local_[k].data(), &undo_[k]);
+    });
+    Pass all;
+    for (const Pass &pass : passes)
+      all = all.then(pass);
+    const auto [length, squared] = sum_steps();
+    const double h = length + all.curved + bias_.response() * all.balance * all.balance;
+    const double rise = all.separable - 0.5 * squared - bias_.value() * all.balance -
+                        0.5 * bias_.response() * all.balance * all.balance;
+    const double eta = h > 0 ? std::clamp((rise + 0.5 * h) / h, 0.0, 1.0) : 1.0;
+    all.squared = squared;
+    if (eta < 1)
+      shorten(all, eta, length);
+    if (h > 0)
+      adapt((rise + 0.5 * h) / h);
+    w_.swap(local_[0]);
+    take(all);
+    return all;
+  }
+
+  // Where the line search wanted to go less far than all the way, rows of different blocks stand in
+  // each other's way: each is made to step as if its own step counted more.
+  void adapt(double eta) {
+    const W factor = eta < 0.9 ? W(1.2) : eta > 1.2 ? W(1) / W(1.05) : W(1);
+    caution_ = std::clamp(caution_ * factor, W(1), static_cast<W>(n_blocks_));
+  }
+
+  struct StepLengths {
+    double length;  // |sum of dw|^2
+    double squared; // change of |w|^2
+  };
+
+  // local_[0] <- w + sum_k dw_k
+  StepLengths sum_steps() {
+    const auto width = static_cast<int64_t>(w_.size());
+    std::vector<StepLengths> parts(n_blocks_);
+    for_blocks(n_blocks_, width < least_work * 8 ? 1 : n_threads_, [&](int64_t part) {
+      const auto [begin, end] = block_range(width, n_blocks_, part);
+      double length = 0, squared = 0;
+      for (int64_t j = begin; j < end; ++j) {
+        W step = 0;
+        for (int64_t k = 0; k < n_blocks_; ++k)
+          step += local_[k][j] - w_[j];
+        step /= caution_;
+        local_[0][j] = w_[j] + step;
+        length += static_cast<double>(step) * step;
+        squared += static_cast<double>(step) * (2 * static_cast<double>(w_[j]) + step);
+      }
+      parts[part] = {length, squared};
+    });
+    StepLengths sum{0, 0};
+    for (const StepLengths &part : parts)
+      sum = {sum.length + part.length, sum.squared + part.squared};
+    return sum;
+  }
+
+  // Goes only eta of the way.
+  void shorten(Pass &pass, double eta, double length) {
+    for (const auto &steps : undo_)
+      for (const auto &[index, before] : steps) {
+        Active &row = active_[index];
+        row.alpha = before + static_cast<W>(eta) * (row.alpha - before);
+      }
+    for (size_t j = 0; j < w_.size(); ++j)
+      local_[0][j] = w_[j] + static_cast<W>(eta) * (local_[0][j] - w_[j]);
+    pass.squared = eta * (pass.squared - length) + eta * eta * length;
+    pass.separable = eta * pass.separable + 0.5 * (eta - eta * eta) * pass.curved;
+    pass.balance *= eta;
+  }
+
+  Pass visit_buckets(Range buckets, int64_t bucket, W *w, std::vector<Undo> *undo) {
+    const auto n_active = std::ssize(active_);
+    Pass pass;
+    pass.bias = static_cast<W>(bias_.value());
+    for (int64_t b = buckets.begin; b < buckets.end; ++b) {
+      const int64_t begin = order_[b] * bucket, end = std::min(begin + bucket, n_active);
+      const int64_t next = b + 1 < buckets.end ? order_[b + 1] * bucket : end;
+      for (int64_t j = begin; j < end; ++j) {
+        // Past the end of this bucket comes the next one.
+        const int64_t ahead = j + rows_ahead;
+        const int64_t soon = ahead < end ? ahead : next + (ahead - end);
+        if (soon < n_active)
+          view_.prefetch(active_[soon].at);
+        const W before = active_[j].alpha;
+        visit(active_[j], pass, w);
+        if (undo && active_[j].alpha != before)
+          undo->push_back({j, before});
+      }
+    }
+    return pass;
+  }
+
+  void visit(Active &row, Pass &pass, W *w) {
     const W y = std::copysign(W(1), row.signed_cost), cost = std::abs(row.signed_cost);
     const W upper = Loss::upper(cost), curvature = Loss::curvature(cost);
-    const W score = view_.dot(row.at, w_.data());
-    const W p = y * (score + pass_.bias);
+    const W score = view_.dot(row.at, w);
+    const W p = y * (score + pass.bias);
     const W gradient = p - W(Loss::target) + row.alpha * curvature;
-    pass_.gap += Loss::gap(p, row.alpha, cost);
+    pass.gap += Loss::gap(p, row.alpha, cost);
 
     W projected = gradient;
     if (row.alpha <= 0) {
@@ -271,14 +414,15 @@ private:
         return shrink(row);
       projected = std::max(gradient, W(0));
     }
-    pass_.largest = std::max(pass_.largest, projected);
-    pass_.smallest = std::min(pass_.smallest, projected);
+    pass.largest = std::max(pass.largest, projected);
+    pass.smallest = std::min(pass.smallest, projected);
     if (projected != 0)
-      step(row, y, score, gradient, upper, row.squared_norm + response_ + curvature);
-    pass_.inside += row.alpha > 0 && row.alpha < upper;
+      step(row, pass, w, y, score, gradient, upper,
+           caution_ * (row.squared_norm + response_) + curvature);
+    pass.inside += row.alpha > 0 && row.alpha < upper;
   }
 
-  void step(Active &row, W y, W score, W gradient, W upper, W denominator) {
+  void step(Active &row, Pass &pass, W *w, W y, W score, W gradient, W upper, W denominator) {
     // A row of zeros has no say in w: its dual variable goes straight to its bound, if it has one.
     const W bound = upper < infinity ? upper : row.alpha;
     const W target = denominator > 0 ? row.alpha - gradient / denominator : bound;
@@ -287,12 +431,13 @@ private:
     if (delta == 0)
       return;
     const W cost = std::abs(row.signed_cost);
-    pass_.separable += separable(next, cost) - separable(row.alpha, cost);
-    pass_.squared += static_cast<double>(delta * (2 * score + delta * row.squared_norm));
+    pass.curved += static_cast<double>(Loss::curvature(cost) * delta * delta);
+    pass.separable += separable(next, cost) - separable(row.alpha, cost);
+    pass.squared += static_cast<double>(delta * (2 * score + delta * row.squared_norm));
     row.alpha = next;
-    view_.add(row.at, delta, w_.data());
-    pass_.bias += response_ * delta;
-    pass_.balance += static_cast<double>(delta);
+    view_.add(row.at, caution_ * delta, w);
+    pass.bias += caution_ * response_ * delta;
+    pass.balance += static_cast<double>(delta);
   }
 
   void shrink(Active &row) {
@@ -332,7 +477,11 @@ private:
   int64_t n_useful_ = 0;       // rows with C_i > 0
   double mean_norm_ = 0, mean_cost_ = 0, separable_ = 0, squared_weights_ = 0;
   W shrink_above_ = infinity, shrink_below_ = -infinity, response_ = 0;
-  Pass pass_;
+  int64_t n_blocks_;
+  int n_threads_;
+  W caution_ = 1;                       // sigma' of CoCoA+
+  std::vector<std::vector<W>> local_;   // the blocks' weights
+  std::vector<std::vector<Undo>> undo_; // the blocks' steps
 };
 
 } // namespace bridle

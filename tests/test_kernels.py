@@ -66,7 +66,7 @@ def test_dcd_equals_its_twin(loss, storage):
     problem = matrix.small_problem(loss, "none", "float64", storage)
     kernel = _core.dual_coordinate_descent(
         problem.rows, loss, problem.signed_cost, problem.squared_norms,
-        np.zeros(problem.n_rows), 0.0, np.inf, 1,
+        np.zeros(problem.n_rows), 0.0, np.inf, 1, 1,
     )  # fmt: skip
     # A bucket as large as the data leaves the rows in their own order.
     kernel.epoch(_core.Rng(0), problem.n_rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, Status, Steps, solve
-from bridle.solvers import solver_class
+from bridle.solvers import DualCoordinateDescent, solver_class
 
 import matrix
 import reference
@@ -97,3 +97,21 @@ def test_any_stopping_rule(name):
     assert by_steps.steps >= 50 or by_steps.status is Status.STALLED
     assert by_steps.status in (Status.BUDGET, Status.STALLED)
     assert "certified gap" in by_steps.message
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_blocks_of_dcd_converge_to_the_same_bits_for_any_number_of_threads(loss, bias):
+    def solution(n_threads, blocks):
+        problem = matrix.small_problem(
+            loss, bias, "float32", "csr-32", n_rows=40_000, n_features=30, n_threads=n_threads,
+            C=0.05,
+        )  # fmt: skip
+        return solve(problem, DualCoordinateDescent(blocks=blocks), stop=Gap(1e-4) | Epochs(300))
+
+    one, three, classic = solution(1, 4), solution(3, 4), solution(1, 1)
+    assert one.status is Status.CONVERGED, one.message
+    assert one.w.tobytes() == three.w.tobytes()
+    assert one.alpha.tobytes() == three.alpha.tobytes()
+    assert one.w.tobytes() != classic.w.tobytes()  # or there were no blocks
+    assert one.certificate.primal == pytest.approx(classic.certificate.primal, rel=2e-4)

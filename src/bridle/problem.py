@@ -301,7 +301,7 @@ class LinearProblem:
                 alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
         kernel = _core.dual_coordinate_descent(
             self.rows, self.loss.name, self.signed_cost, self.squared_norms,
-            alpha, b, self.bias_precision, self.n_threads,
+            alpha, b, self.bias_precision, 1, self.n_threads,
         )  # fmt: skip
         kernel.epoch(_core.Rng(iterate.step), 16)
         kernel.alpha(alpha)
