@@ -39,3 +39,13 @@ def test_rows_without_any_entry():
     X = csr_matrix((400_000, 3))
     y = np.where(np.arange(X.shape[0]) % 3 == 0, 1.0, -1.0)
     assert solve(LinearProblem(X, y, bias="free")).status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("scale", [1e6, 1e9])
+def test_features_that_nobody_has_scaled(loss, scale):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = scale * rng.standard_normal((25, 4)), np.where(rng.random(25) < 0.5, 1.0, -1.0)
+        solution = solve(LinearProblem(X, y, 100.0, loss=loss, bias="regularised"))
+        assert solution.status is Status.CONVERGED

@@ -1,12 +1,12 @@
 """The default: the solver that suits the problem.
 
-Small problems go to the interior point method, which is exact and minds no scaling. All others
-start with dual coordinate descent: a feasible dual point at every moment and the fastest certified
-convergence on sparse data, with every bias and loss. It crawls where features are few and C is
-large. Newton's method does not mind either, but costs as much as dozens of passes whatever the
-problem. So dcd is watched: once it has taken as many passes as newton would, or its present rate
-says that it is going to take more, newton takes over from where dcd is. That is never much more
-than twice the better of the two.
+Small problems go to the interior point method, which is exact, and to newton's where rounding ends
+that early. All others start with dual coordinate descent: a feasible dual point at every moment and
+the fastest certified convergence on sparse data, with every bias and loss. It crawls where features
+are few and C is large. Newton's method does not mind either, but costs as much as dozens of passes
+whatever the problem. So dcd is watched: once it has taken as many passes as newton would, or its
+present rate says that it is going to take more, newton takes over from where dcd is. That is never
+much more than twice the better of the two.
 
 Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle passes are
 cheap, and those of few weights to cutting planes, whose number of passes hardly minds how badly the
@@ -16,7 +16,7 @@ features are scaled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +29,7 @@ from bridle.solvers.one_slack import OneSlack
 
 if TYPE_CHECKING:
     from bridle._core import Rng
+    from bridle.certificate import Certificate
 
 # The interior point method takes problems of at most so many multiplications a step, a few
 # milliseconds, and so many entries: it copies the rows into a dense matrix.
@@ -71,26 +72,50 @@ class Auto(Solver):
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
         iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
-        if not (isinstance(chosen, DualCoordinateDescent) and newton_fits(problem)):
+        if isinstance(chosen, InteriorPoint):
+            last = yield from _to_the_end(iterates)
+            # Still asked: rounding ended it early. newton minds less how features are scaled.
+            yield from _counted_on(last, Newton().iterates(problem, rng=rng))
+        elif isinstance(chosen, DualCoordinateDescent) and newton_fits(problem):
+            last = yield from _while_it_runs(iterates, problem)
+            yield from _counted_on(last, Newton().iterates(problem, start=last, rng=rng))
+        else:
             yield from iterates
-            return
-        watch = _Watch(price=newton_passes(problem))
-        last = next(iterates)
-        while not watch.crawls(last.step / problem.n_rows, last.gap_estimate):
-            last = iterates.send((yield last))
-        yield from _continued(last, Newton().iterates(problem, start=last, rng=rng))
 
 
-def _continued(last: Iterate, iterates: Iterates) -> Iterates:
+Passed = Generator[Iterate, "Certificate | None", Iterate]
+
+
+def _to_the_end(iterates: Iterates) -> Passed:
+    """All iterates; returns the last one."""
+    last = next(iterates)
+    while True:
+        answer = yield last
+        try:
+            last = iterates.send(answer)
+        except StopIteration:
+            return last
+
+
+def _while_it_runs(iterates: Iterates, problem: Any) -> Passed:
+    """dcd's iterates until it crawls; returns the last one."""
+    watch = _Watch(price=newton_passes(problem))
+    last = next(iterates)
+    while not watch.crawls(last.step / problem.n_rows, last.gap_estimate):
+        last = iterates.send((yield last))
+    yield last
+    return last
+
+
+def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
     """Another solver's iterates, counted on from the last one of its predecessor."""
-    answer = yield last
-    next_one = next(iterates)
+    following = next(iterates)
     while True:
         answer = yield replace(
-            next_one, step=last.step + next_one.step, epoch=last.epoch + next_one.epoch
+            following, step=last.step + following.step, epoch=last.epoch + following.epoch
         )
         try:
-            next_one = iterates.send(answer)
+            following = iterates.send(answer)
         except StopIteration:
             return
 

@@ -90,7 +90,8 @@ def _follow_path(problem: LinearProblem, state: _State, first: int) -> Iterates:
     best = state.copy_if_better(None)
     worse = 0
     for step in range(first, MOST_STEPS + 1):
-        moved = state.step()
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            moved = state.step()  # a step that leaves the numbers is no step
         better = state.copy_if_better(best)
         # The gap may rise far from the optimum; close to it, only rounding makes it rise.
         worse = worse + 1 if better is best and best.gap < 0.1 else 0
@@ -158,7 +159,9 @@ class _State:
         loss = self.cost @ (lack if self.boxed else lack**2)
         primal = 0.5 * float(w @ w) + float(loss)
         dual = float(self.alpha.sum() - 0.5 * self.curvature @ self.alpha**2 - 0.5 * w @ w)
-        self.gap = max(0.0, primal - dual) / primal if primal > 0 else 0.0
+        finite = np.isfinite(primal) and np.isfinite(dual)
+        gap = max(0.0, primal - dual) / primal if primal > 0 else 0.0
+        self.gap = gap if finite else np.inf
         self.left = 1.0 - margins - self.curvature * self.alpha - self.xi + self.s
 
     def copy_if_better(self, best: _Best | None) -> _Best:
@@ -200,7 +203,7 @@ class _State:
         self.s = self.s + length * d_s
         self.xi = self.xi + length * d_xi
         self._measure()
-        inside = self.alpha.min() > 0 and self.s.min() > 0
+        inside = self.gap < np.inf and self.alpha.min() > 0 and self.s.min() > 0
         return bool(inside and (not self.boxed or (self.alpha < self.cost).all()))
 
     def _direction(
