@@ -183,13 +183,14 @@ def optimum_by_qp(constraints, cost):
     return result.obj_val
 
 
-@pytest.mark.parametrize("solver", ["one-slack", "bcfw"])
+@pytest.mark.parametrize("solver", ["one-slack", "n-slack", "bcfw", "subgradient"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_certificate_holds_by_definition(name, solver):
     X, y, qid = small_data()
     weights = np.array([1.0, 0.5, 2.0, 1.0, 3.0])
     problem = RankingProblem(X, y, qid, 2.0, loss=name, sample_weight=weights)
-    solution = solve(problem, solver, stop=Gap(1e-4) | Epochs(3000))
+    tol = 1e-2 if solver == "subgradient" else 1e-4
+    solution = solve(problem, solver, stop=Gap(tol) | Epochs(3000))
     assert solution.converged, solution.message
     constraints, cost = constraints_of(name, X, y, qid), 2.0 * weights
     certificate = solution.certificate
@@ -204,7 +205,7 @@ def test_certificate_holds_by_definition(name, solver):
     best = optimum_by_qp(constraints, cost)
     slack = 1e-7 * best
     assert certificate.dual - slack <= best <= certificate.primal + slack
-    assert certificate.relative_gap <= 1e-4
+    assert certificate.relative_gap <= tol
 
 
 @pytest.mark.parametrize("name", LOSSES)
