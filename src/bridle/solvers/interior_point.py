@@ -13,9 +13,10 @@ step solves
 
     (Z Z' + Theta) d_alpha + y d_b = rho,   Theta = D + s / alpha + xi / (U - alpha),
 
-as a system of min(rows, features) equations. Ten to forty steps suffice, however badly scaled the
-data: what coordinate descent needs a hundred thousand epochs for. Each takes rows x features x
-min(rows, features) operations, and memory for the rows as a dense float64 matrix.
+as a system of min(rows, features) equations. Ten to forty steps suffice, for badly scaled data too,
+up to features of some thousands: what coordinate descent needs a hundred thousand epochs for. Each
+takes rows x features x min(rows, features) operations, and memory for the rows as a dense float64
+matrix.
 
 It is a direct method: once the gap is small, convergence is faster than linear and digits cost
 next to nothing. So it proposes each iterate until its gap is 10% and then, after a few steps more,
