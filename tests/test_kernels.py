@@ -146,7 +146,7 @@ def test_dcd_checks_what_it_is_given():
     problem = matrix.small_problem()
     kernel = _core.dual_coordinate_descent(
         problem.rows, "hinge", problem.signed_cost, problem.squared_norms,
-        np.zeros(problem.n_rows), 0.0, problem.bias_precision, 1,
+        np.zeros(problem.n_rows), 0.0, problem.bias_precision, 1, 1,
     )  # fmt: skip
     with pytest.raises(ValueError, match="entries"):
         kernel.alpha(np.empty(problem.n_rows - 1))
