@@ -148,8 +148,7 @@ public:
       take(pass);
     } else {
       for (int64_t round = 0; round < n_rounds; ++round)
-        pass =
-            pass.then(visit_in_blocks(block_range(std::ssize(order_), n_rounds, round), bucket));
+        pass = pass.then(visit_in_blocks(block_range(std::ssize(order_), n_rounds, round), bucket));
     }
     const double gap = pass.gap + bias_.gap();
     bias_.recentre(sigma(pass.inside));
