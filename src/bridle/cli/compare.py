@@ -54,7 +54,7 @@ from bridle.cli.shared import (
 )  # fmt: skip
 @click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
 @click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="none",
+    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
     show_default=True, help="Intercept: none, a constant feature, or not penalised.",
 )  # fmt: skip
 @click.option(

@@ -61,6 +61,7 @@ class InteriorPoint(Solver):
     name: ClassVar[str] = "interior-point"
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+    float64: ClassVar[bool] = True
 
     def iterates(
         self,
