@@ -75,7 +75,7 @@ def runs(X, y, C, gamma):
         remark = f"{found.certificate}; {made.error}"
         return lambda new: made.transform(new) @ found.w + found.b, remark
 
-    for gap in (1e-1, 1e-2, 1e-3):
+    for gap in (1e-1, 1e-3):
         yield "exact (smo)", f"gap {gap:g}", lambda gap=gap: kernel("smo", Gap(gap))
     for epochs in (1, 3, 10):
         yield "pegasos", f"{epochs} epochs", lambda n=epochs: kernel("pegasos", Epochs(n))
@@ -127,9 +127,18 @@ def draw(points, title, out):
         axes.plot(x, errors, marker=marker, label=method)
         for a, b, text in zip(x, errors, settings, strict=True):
             axes.annotate(text, (a, b), textcoords="offset points", xytext=(5, 5), fontsize=7)
-    axes.set(xscale="log", xlabel="processor seconds to train", ylabel="test error, %", title=title)
-    axes.grid(alpha=0.3)
-    axes.legend()
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="processor seconds to train",
+        ylabel="test error, %",
+        title=title,
+    )
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.grid(alpha=0.3, which="both")
+    axes.margins(x=0.12)
+    axes.legend(loc="upper right")
     figure.savefig(out, dpi=150)
 
 

@@ -5,7 +5,8 @@ with L L' the Cholesky factorisation of the landmarks' kernel matrix: z(a).z(b) 
 approximation of K(a, b) in the span of the landmarks. They are chosen by randomly pivoted Cholesky
 (Chen, Epperly, Tropp & Webber, "Randomly pivoted Cholesky", 2022): each with a probability
 proportional to what is left of K(x, x) after the ones before, which needs no distances and is near
-the best for its rank.
+the best for its rank; many candidates at a time, with rejection (Epperly, Tropp & Webber, "Embrace
+rejection", 2024).
 
 Random Fourier features (Rahimi & Recht 2007), rbf only: z(x) = sqrt(2/r) cos(W x + u), W ~ N(0, 2
 gamma), u uniform on [0, 2 pi].
@@ -33,6 +34,8 @@ Features = NDArray[Any]
 # Landmarks are chosen among this many rows, and features are computed for so many rows at a time.
 POOL = 20_000
 BLOCK = 8192
+# Candidates for landmarks that are looked at together.
+CANDIDATES = 64
 
 
 @dataclass(frozen=True)
@@ -140,16 +143,25 @@ class Nystrom(KernelFeatures):
         limit = min(limit, n)
         F = np.zeros((limit, n))  # row by row: F' F approximates K
         left = self._diagonal(X)
-        total = float(left.sum())
+        enough = 1e-10 * float(left.sum())
         chosen: list[int] = []
-        while len(chosen) < limit and float(left.sum()) > 1e-10 * total:
-            pivot = int(rng.choice(n, p=left / left.sum()))
-            k = len(chosen)
-            row = self.kernel.matrix(X, X[[pivot]], self.n_threads)[:, 0] - F[:k, pivot] @ F[:k]
-            F[k] = row / np.sqrt(row[pivot])
-            left = np.maximum(left - F[k] ** 2, 0.0)
-            left[pivot] = 0.0
-            chosen.append(pivot)
+        while len(chosen) < limit and float(left.sum()) > enough:
+            # Candidates are drawn many at a time, and each is then taken with the probability that
+            # what is left of it has to what was left when it was drawn: the same distribution.
+            drawn = left
+            candidates = rng.choice(n, CANDIDATES, p=drawn / drawn.sum())
+            first = len(chosen)
+            K = self.kernel.matrix(X[candidates], X, self.n_threads)
+            K -= F[:first, candidates].T @ F[:first]
+            for row, pivot in zip(K, candidates.tolist(), strict=True):
+                k = len(chosen)
+                if k == limit or rng.random() * drawn[pivot] >= left[pivot]:
+                    continue
+                values = row - F[first:k, pivot] @ F[first:k]
+                F[k] = values / np.sqrt(values[pivot])
+                left = np.maximum(left - F[k] ** 2, 0.0)
+                left[pivot] = 0.0
+                chosen.append(pivot)
         if not chosen:
             raise ValueError("the kernel is zero on every row: nothing to approximate")
         return np.array(chosen), np.tril(F[: len(chosen), chosen].T)

@@ -261,8 +261,9 @@ class KernelProblem:
         coefficients = alpha * self.y
         if w.centres is not None or not np.array_equal(coefficients, w.coefficients):
             scores = self.expand(Expansion(coefficients))
-        if source == "repair":
-            alpha, scores = self._scaled(alpha, scores)
+        t = self._best_scale(alpha, scores)
+        if t < 1.0 - ROUNDING:
+            alpha, scores, source = t * alpha, t * scores, "repair"
         return Judgement(judged, b, primal, alpha, self._dual(alpha, scores), source)
 
     def start_alpha(self, start: Any) -> Array:
@@ -321,12 +322,11 @@ class KernelProblem:
             alpha = balanced(alpha, self.y)
         return alpha, source
 
-    def _scaled(self, alpha: Array, scores: Array) -> tuple[Array, Array]:
-        """The best point on the way from 0 to alpha: D(t alpha) is a parabola in t."""
+    def _best_scale(self, alpha: Array, scores: Array) -> float:
+        """Of all points between 0 and alpha the best, t alpha: D(t alpha) is a parabola in t."""
         coefficients = alpha * self.y
         square = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
-        t = min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
-        return t * alpha, t * scores
+        return min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
 
     def _examine(self) -> str | None:
         """A proof that the kernel is not positive semi-definite, if some rows hold one."""
