@@ -60,6 +60,19 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
+def write(cells: list[Cell], chosen: argparse.Namespace) -> None:
+    """After every cell: an interrupted run leaves what it has."""
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    report = {
+        "machine": platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "clock": chosen.clock,
+        "cells": [cell.to_json() for cell in cells],
+    }
+    (chosen.out / "linear.json").write_text(json.dumps(report, indent=1))
+    picture(cells, chosen.accuracies, chosen.out / "linear.png")
+
+
 def main() -> None:
     chosen = arguments()
     peers, absent = available_peers()
@@ -91,15 +104,7 @@ def main() -> None:
                     )
                 )
                 print(table(cells[-1:], chosen.accuracies), flush=True)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    report = {
-        "machine": platform.processor() or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
-        "clock": chosen.clock,
-        "cells": [cell.to_json() for cell in cells],
-    }
-    (chosen.out / "linear.json").write_text(json.dumps(report, indent=1))
-    picture(cells, chosen.accuracies, chosen.out / "linear.png")
+                write(cells, chosen)
     print(f"wrote {chosen.out / 'linear.json'} and {chosen.out / 'linear.png'}")
 
 

@@ -195,7 +195,7 @@ private:
   static constexpr W infinity = std::numeric_limits<W>::infinity();
   static constexpr int64_t rows_ahead = 4;
   // Non-zeros that a block reads between two exchanges, for each weight that these cost.
-  static constexpr int64_t work_per_weight = 4;
+  static constexpr int64_t work_per_weight = 12;
   // Less than this is not worth a thread.
   static constexpr int64_t least_work = 1 << 15;
 
@@ -284,11 +284,13 @@ private:
 
   // How often the blocks of an epoch exchange what they found: as often as that is cheap.
   int64_t rounds() const {
+    if (n_blocks_ == 1)
+      return 1;
     int64_t nnz = 0;
     for (const Active &row : active_)
       nnz += view_.row_nnz(row.at);
     const int64_t work = std::max(least_work, work_per_weight * (rows_.n_features + 1));
-    return n_blocks_ > 1 ? nnz / (n_blocks_ * work) : 1;
+    return nnz / (n_blocks_ * work);
   }
 
   // Blocks of rows at the same time, each with a copy of w; then all their steps together, as far

@@ -50,8 +50,10 @@ template <class Value_, class Column_> struct CsrRows {
   }
 
   double squared_norm(int64_t i) const {
+    const int64_t begin = offsets[i], end = offsets[i + 1];
     double sum = bias * bias;
-    for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = begin; k < end; ++k)
       sum += static_cast<double>(values[k]) * static_cast<double>(values[k]);
     return sum;
   }
@@ -131,6 +133,7 @@ template <class Value_> struct DenseRows {
   double squared_norm(int64_t i) const {
     const Value *x = row(i);
     double sum = bias * bias;
+#pragma omp simd reduction(+ : sum)
     for (int64_t k = 0; k < n_features; ++k)
       sum += static_cast<double>(x[k]) * static_cast<double>(x[k]);
     return sum;
