@@ -192,13 +192,15 @@ def _run_peer(
         seconds = time.perf_counter() - began
         spent += seconds
         began = time.perf_counter()
-        certificate = Certificate(problem.primal(w, b), best_dual, "dual-solver")
+        primal = problem.primal(w, b)
+        # Rounding can put a peer that is at the optimum a hair below the bound.
+        certificate = Certificate(primal, min(primal, best_dual), "dual-solver")
         scores = {} if test is None else {"validation_error": _error(test, w, b)}
         trace.append(
             Record(
                 epoch=float("nan"), seconds_solver=seconds,
                 seconds_certify=time.perf_counter() - began, primal=certificate.primal,
-                dual=best_dual, primal_now=certificate.primal, validation=scores,
+                dual=certificate.dual, primal_now=certificate.primal, validation=scores,
             )
         )  # fmt: skip
         if certificate.relative_gap <= gap:
