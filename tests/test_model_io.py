@@ -374,7 +374,7 @@ def test_a_cross_validated_estimator_is_saved_with_the_c_it_found(tmp_path: Path
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="cannot save dict"):
+    with pytest.raises(TypeError, match="dict is neither a model nor a fitted estimator"):
         save_model(tmp_path / "m", {})
     assert os.listdir(tmp_path) == []
 

@@ -51,6 +51,28 @@ def certify(
     return certify_weights(problem, w, b, max_seconds=max_seconds)
 
 
+def certify_model(
+    model: Any, X: Any, y: ArrayLike, *, max_seconds: float = 60.0, n_threads: int | None = None
+) -> tuple[Certificate, ...]:
+    """For each decision function of a linear model, on data of the model's width and classes.
+
+    Nothing in the model is believed but its weights and its objective. The time is shared evenly.
+    """
+    if model.objective.weighted:
+        raise ValueError("the model was trained with sample weights, which its file does not hold")
+    labels = np.asarray(y)
+    positives = model.classes[1:] if len(model.coef) == 1 else model.classes
+    objective = model.objective
+    return tuple(
+        certify(
+            w, X, np.where(labels == positive, 1.0, -1.0), objective.C, b=float(b),
+            bias=objective.bias, bias_scale=objective.bias_scale, loss=objective.loss,
+            max_seconds=max_seconds / len(model.coef), n_threads=n_threads,
+        )
+        for positive, w, b in zip(positives, model.coef, model.intercept, strict=True)
+    )  # fmt: skip
+
+
 def certify_weights(
     problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
 ) -> Certificate:

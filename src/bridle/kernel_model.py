@@ -48,12 +48,12 @@ class KernelModel:
         n_functions = 1 if len(self.classes) == 2 else len(self.classes)
         if len(self.classes) < 2:
             raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
+        if self.kernel.name not in KERNELS or self.kernel.is_matrix:
+            raise ValueError(f"a kernel of name {self.kernel.name!r} cannot be kept in a file")
         if self.coefficients.shape != (n_functions, self.support.shape[0]):
             raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
         if self.intercept.shape != (n_functions,) or len(self.certificates) != n_functions:
             raise ValueError("intercepts or certificates do not fit the classes")
-        if self.kernel.name not in KERNELS or self.kernel.is_matrix:
-            raise ValueError(f"a kernel of name {self.kernel.name!r} cannot be kept in a file")
 
     @classmethod
     def from_solutions(cls, X: Any, found: OneVsRest, kernel: Kernel, **rest: Any) -> Self:
@@ -69,6 +69,33 @@ class KernelModel:
             used = np.flatnonzero(table.any(axis=0))
             support, coefficients = X[used], table[:, used]
         return cls(kernel, support, coefficients, found.intercept, **rest)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """What a fitted SVC knows; `save_model` takes it as it is."""
+        if len(estimator.classes_) > 2 and estimator.multi_class == "ovo":
+            raise ValueError(
+                "a model file holds one machine for each class; this SVC has one for each pair: "
+                'fit it with multi_class="ovr"'
+            )
+        solver = estimator.solver
+        return cls(
+            kernel=estimator.kernel_,
+            support=estimator.support_vectors_,
+            coefficients=np.ascontiguousarray(estimator._coefficients),
+            intercept=estimator.intercept_,
+            classes=estimator.classes_,
+            objective=Objective(
+                "hinge", float(estimator.C), estimator.bias, weighted=estimator.weighted_
+            ),
+            certificates=tuple(estimator.certificates_),
+            fingerprint="",
+            n_rows=0,
+            info={
+                "solver": solver if isinstance(solver, str) else solver.name,
+                "status": estimator.status_.value,
+            },
+        )
 
     @property
     def n_features(self) -> int:

@@ -150,10 +150,15 @@ class KernelProblem:
         self.upper = self.cost
         self.indefinite = self._examine()
 
-    def variant(self, *, y: ArrayLike, n_threads: int = 1) -> KernelProblem:
-        """The same problem with other labels; the data is shared."""
+    def variant(
+        self, *, y: ArrayLike, n_threads: int = 1, sample_weight: ArrayLike | None = None
+    ) -> KernelProblem:
+        """The same problem with other labels, or weights too; the data is shared."""
         other = copy.copy(self)
         other.y = check_labels(y, self.n_rows)
+        if sample_weight is not None:
+            other.sample_weight = check_weights(sample_weight, self.n_rows)
+            other.cost = other.upper = self.C * other.sample_weight
         other.signed_cost = np.copysign(other.cost, other.y)
         other.n_threads = max(1, n_threads)
         return other

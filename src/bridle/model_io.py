@@ -304,12 +304,22 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     return digest.hexdigest()
 
 
+def as_model(model: Any) -> Any:
+    """A model as it is; a fitted LinearSVC, LinearSVCCV or SVC as the model that it holds."""
+    if hasattr(model, "parts"):
+        return model
+    if not hasattr(model, "certificates_"):
+        raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
+    if hasattr(model, "support_vectors_"):
+        from bridle.kernel_model import KernelModel
+
+        return KernelModel.from_estimator(model)
+    return LinearModel.from_estimator(model)
+
+
 def save_model(path: StrPath, model: Any) -> None:
-    """Write a model or a fitted LinearSVC, whole or not at all."""
-    if not hasattr(model, "parts"):
-        if not hasattr(model, "certificates_"):
-            raise TypeError(f"cannot save {type(model).__name__}: not a model, nor a fitted one")
-        model = LinearModel.from_estimator(model)
+    """Write a model, or a fitted LinearSVC or SVC, whole or not at all."""
+    model = as_model(model)
     fields, arrays = model.parts()
     blocks = {name: _storable(name, array) for name, array in arrays.items()}
     header = _header(model.kind, fields, blocks)

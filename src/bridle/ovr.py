@@ -93,6 +93,7 @@ def solve_one_vs_rest(
     bias: Bias = "none",
     bias_scale: float = 1.0,
     sample_weight: ArrayLike | None = None,
+    own_weight: ArrayLike | None = None,
     solver: str | Solver = "auto",
     stop: Stop = DEFAULT_STOP,
     watch: Watcher | None = None,
@@ -104,6 +105,8 @@ def solve_one_vs_rest(
     """Solve the problem of each class against the rest: linear, or with the given kernel.
 
     codes: the class of each row, 0 to n_classes - 1; a row of any other is of the rest, always.
+    own_weight: one for each class; the rows of a class weigh so much in that class's own problem,
+    and as ever among the rest of the others' (as in LIBLINEAR). Two classes share one problem.
     start: what to go on from, one per problem.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
@@ -113,8 +116,16 @@ def solve_one_vs_rest(
         raise ValueError(f"there must be at least two classes, got {n_classes}")
     positives = [1] if n_classes == 2 else list(range(n_classes))
     labels = _signs(codes, positives[0])
+    base = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+
+    def row_weights(k: int) -> Array | None:
+        if own_weight is None:
+            return base
+        own = own_weights(codes, k, np.asarray(own_weight, np.float64))
+        return own if base is None else own * base
+
     options: dict[str, Any] = {
-        "bias": bias, "bias_scale": bias_scale, "sample_weight": sample_weight,
+        "bias": bias, "bias_scale": bias_scale, "sample_weight": row_weights(0),
         "n_threads": n_threads,
     }  # fmt: skip
     problem: Any = (
@@ -129,7 +140,8 @@ def solve_one_vs_rest(
         own = problem
         if len(positives) > 1:
             labels = _signs(codes, positives[k])
-            own = problem.variant(y=labels, n_threads=problem.n_threads // workers)
+            changes: Any = {} if own_weight is None else {"sample_weight": row_weights(k)}
+            own = problem.variant(y=labels, n_threads=problem.n_threads // workers, **changes)
         return solve(
             own, solver, seed=seed, stop=clock.take() | Interrupted(interrupted),
             callbacks=() if watch is None else (lambda record: watch(k, record),),
@@ -151,6 +163,15 @@ def solve_one_vs_rest(
             except BaseException:
                 abandoned.set()  # nobody waits for the others any more
                 raise
+
+
+def own_weights(codes: NDArray[Any], k: int, weights: Array) -> Array:
+    """Row weights of the problem of class k: its own rows count weights[k], the rest 1.
+
+    Two classes share one problem, in which each class has its weight.
+    """
+    own, rest = (weights[1], weights[0]) if len(weights) == 2 else (weights[k], 1.0)
+    return np.where(codes == (1 if len(weights) == 2 else k), own, float(rest))
 
 
 def _signs(codes: NDArray[Any], k: int) -> Array:

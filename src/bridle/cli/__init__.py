@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tag": ("bridle.cli.tag", "tag", "Label sequences: train a tagger, apply it, score it."),
     "rank": ("bridle.cli.rank", "rank", "Train, apply and evaluate rankers on files with qid."),
     "report": ("bridle.cli.report", "report", "Write a page about a data set and its model."),
+    "export": ("bridle.cli.export", "export", "Write a model for LIBLINEAR, SVM-light or ONNX."),
+    "import": ("bridle.cli.import_", "import_", "Read a model of LIBLINEAR or SVM-light."),
     "demo": ("bridle.cli.demo", "demo", "Compare solvers on a generated text corpus."),
 }
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.shared import (
     Clock,
-    InputError,
     InputFile,
     Positive,
-    fit_width,
     json_option,
     peak_rss_mb,
     percent,
-    plain,
     print_json,
     read,
     read_model,
     reported,
+    same_classes,
     size_report,
     threads_option,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from bridle.certificate import Certificate
-    from bridle.model_io import LinearModel
 
 
 @click.command()
@@ -52,17 +46,13 @@ def certify(
         X, y, _ = read(data, threads, fitted.zero_based)
     import numpy as np
     from bridle.certificate import total
+    from bridle.certify import certify_model
     from bridle.model_io import fingerprint
 
-    if fitted.objective.weighted:
-        raise InputError(f"{model}: trained with sample weights, which the file does not hold")
-    strange = y[~np.isin(y, fitted.classes)]
-    if len(strange):
-        raise InputError(f"{data}: the label {plain(strange[0])} is none of the model's classes")
-    sized = fit_width(fitted, X, data)
+    sized = same_classes(fitted, X, y, data)
     same = fingerprint(X, y) == fitted.fingerprint if fitted.fingerprint else None
     with clock.timing("certify"), reported():
-        certificates = _certificates(sized, X, y, max_seconds, threads)
+        certificates = certify_model(sized, X, y, max_seconds=max_seconds, n_threads=threads)
         error = float(np.mean(sized.predict(X, n_threads=threads) != y))
     whole = total(certificates)
     objective = fitted.objective
@@ -91,23 +81,6 @@ def certify(
         f"{', which it was not trained on' if same is False else ''}"
     )
     click.echo(f"primal {whole.primal:.8g}, dual {whole.dual:.8g}; error {percent(error)}")
-    click.echo(f"the file itself says {fitted.certificate.relative_gap:.2e}")
-
-
-def _certificates(
-    model: LinearModel, X: Any, y: Any, max_seconds: float, threads: int | None
-) -> list[Certificate]:
-    """One for each decision function; the time is shared evenly."""
-    import bridle
-    import numpy as np
-
-    positives = model.classes[1:] if len(model.coef) == 1 else model.classes
-    objective: Any = model.objective
-    return [
-        bridle.certify(
-            w, X, np.where(y == positive, 1.0, -1.0), objective.C, b=float(b),
-            bias=objective.bias, bias_scale=objective.bias_scale, loss=objective.loss,
-            max_seconds=max_seconds / len(model.coef), n_threads=threads,
-        )
-        for positive, w, b in zip(positives, model.coef, model.intercept, strict=True)
-    ]  # fmt: skip
+    claimed = fitted.certificate.relative_gap
+    if math.isfinite(claimed):  # an imported model claims nothing
+        click.echo(f"the file itself says {claimed:.2e}")

@@ -145,6 +145,16 @@ def fit_width(model: Any, X: Any, path: Path) -> Any:
     return model if narrow else model.resized(X.shape[1])
 
 
+def same_classes(model: Any, X: Any, y: Any, path: Path) -> Any:
+    """The model for data of X's width whose labels must all be the model's."""
+    import numpy as np
+
+    strange = y[~np.isin(y, model.classes)]
+    if len(strange):
+        raise InputError(f"{path}: the label {plain(strange[0])} is none of the model's classes")
+    return fit_width(model, X, path)
+
+
 def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
     """Fail before the work, not after it."""
     if path.exists() and not path.is_file():  # a device or a pipe

@@ -164,6 +164,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._warn(problem, task, found)
         self._keep(X, codes, tasks, solutions)
         self.loo_error_bounds_ = np.array(bounds)
+        self.weighted_ = weights is not None
         return self
 
     def decision_function(self, X: Any) -> Array:

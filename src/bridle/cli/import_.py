@@ -1,0 +1,65 @@
+"""`bridle import`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from bridle.cli.shared import (
+    InputFile,
+    OutputFile,
+    Positive,
+    check_writable,
+    read,
+    reported,
+    same_classes,
+    threads_option,
+)
+
+
+@click.command(
+    name="import", epilog="Example: bridle import liblinear.model my.model -c 1 --data train.svm"
+)
+@click.argument("file", type=InputFile)
+@click.argument("model", type=OutputFile)
+@click.option(
+    "-c", "C", type=Positive, default=1.0, show_default=True,
+    help="The C that it was trained with: FILE does not say.",
+)  # fmt: skip
+@click.option(
+    "--data", type=InputFile, help="What it was trained on: certify it there, and keep the proof."
+)
+@click.option(
+    "--max-seconds", type=Positive, default=60, show_default=True,
+    help="How long to look for the best lower bound.",
+)  # fmt: skip
+@threads_option
+def import_(
+    file: Path, model: Path, C: float, data: Path | None, max_seconds: float, threads: int | None
+) -> None:
+    """Read FILE, a text model of LIBLINEAR or SVM-light, and write MODEL.
+
+    MODEL is then good for predict, certify and export. Without --data its gap is unknown.
+    """
+    check_writable(model, inputs=tuple(path for path in (file, data) if path is not None))
+    from bridle.exchange import import_model
+    from bridle.model_io import fingerprint, save_model
+
+    with reported():
+        fitted = import_model(file, C)
+    if data is not None:
+        from bridle.certify import certify_model
+
+        X, y, zero_based = read(data, threads)
+        fitted = same_classes(fitted, X, y, data)
+        with reported():
+            certificates = certify_model(fitted, X, y, max_seconds=max_seconds, n_threads=threads)
+        fitted = replace(
+            fitted, certificates=certificates, fingerprint=fingerprint(X, y), n_rows=X.shape[0],
+            zero_based=zero_based,
+        )  # fmt: skip
+        click.echo(f"{file}: certified gap {fitted.certificate.relative_gap:.2e} on {data}")
+    with reported():
+        save_model(model, fitted)
+    click.echo(f"model written to {model}")

@@ -1,0 +1,61 @@
+"""Models that travel: the files and objects of other tools, one file here for each of them.
+
+    liblinear      text models of LIBLINEAR's train and predict              read and written
+    svmlight       text models of SVM-light, linear and with kernels         read and written
+    onnx           for onnxruntime and whatever else runs ONNX               written
+    scikit-learn   a fitted LinearSVC: `to_sklearn`, `from_sklearn`          both ways
+
+A format is a module with `write(path, model)`; one that is read too has `read(path, C)` and a BEGIN
+by which its files are recognised. Whatever is wrong with a file ends in ModelError, which names the
+line. Other tools' files hold no certificate: that of an imported model has an infinite gap, until
+`certify` proves a better one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+from bridle.exchange.scikit_learn import from_sklearn, to_sklearn
+from bridle.model_io import ModelError, StrPath, as_model
+
+FORMATS = {
+    "liblinear": "bridle.exchange.liblinear",
+    "svmlight": "bridle.exchange.svmlight",
+    "onnx": "bridle.exchange.onnx",
+}
+
+
+def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
+    """Write a model, or a fitted estimator, in another tool's format.
+
+    format: a name in FORMATS; without it, the ending of the file's name.
+    """
+    name = Path(os.fsdecode(path)).suffix[1:] if format is None else format
+    if name not in FORMATS:
+        what = "does not end in the name of a format" if format is None else "is no format"
+        shown = os.fsdecode(path) if format is None else repr(format)
+        raise ValueError(f"{shown} {what}: {', '.join(FORMATS)}")
+    importlib.import_module(FORMATS[name]).write(path, as_model(model))
+
+
+def import_model(path: StrPath, C: float = 1.0) -> Any:
+    """Read a model of LIBLINEAR or SVM-light; which of them it is, its first line tells.
+
+    C: what it was trained with, which these files do not say; `certify` needs it.
+    """
+    with open(path, "rb") as file:
+        begin = file.read(64)
+    for module in map(importlib.import_module, FORMATS.values()):
+        if hasattr(module, "BEGIN") and begin.startswith(module.BEGIN):
+            return module.read(path, C)
+    first = begin.partition(b"\n")[0][:40].decode("ascii", "replace")
+    raise ModelError(
+        f"{os.fsdecode(path)}:1: expected a model of LIBLINEAR ('solver_type ...') or of SVM-light "
+        f"('SVM-light Version ...'), found {first!r}"
+    )
+
+
+__all__ = ["FORMATS", "export_model", "from_sklearn", "import_model", "to_sklearn"]

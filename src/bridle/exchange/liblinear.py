@@ -1,0 +1,138 @@
+"""LIBLINEAR's text models.
+
+    solver_type L2R_L1LOSS_SVC_DUAL
+    nr_class 3
+    label 7 1 2                      the order of the columns below
+    nr_feature 4
+    bias 1                           below zero: none. Else a constant feature of this value
+    w
+    0.1 -0.3 0.2                     one line for each feature, then one for the constant feature;
+    ...                              one column for each class, or a single one for two classes,
+                                     positive for the first label (Crammer & Singer: two)
+
+The constant feature is part of |w|^2 in LIBLINEAR's objective: bridle's regularised bias.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bridle.exchange.text import UNCERTIFIED, Lines
+from bridle.model_io import LinearModel, ModelError, Objective, StrPath, replacing
+from numpy.typing import NDArray
+
+BEGIN = b"solver_type "
+
+# solver_type -> loss. The other types are other objectives: logistic, L1-regularised, regression.
+LOSSES = {
+    "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
+    "L2R_L2LOSS_SVC": "squared_hinge",
+    "L2R_L1LOSS_SVC_DUAL": "hinge",
+    "MCSVM_CS": "hinge",
+}
+
+
+def write(path: StrPath, model: Any) -> None:
+    """For liblinear-predict and its kin."""
+    if not isinstance(model, LinearModel):
+        raise ModelError(f"LIBLINEAR has linear models only, this one is of kind {model.kind!r}")
+    labels = _integer_labels(model.classes)
+    names = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
+    if model.objective.loss not in names:
+        raise ModelError(f"LIBLINEAR has no solver for the loss {model.objective.loss!r}")
+    if len(model.coef) == 1:
+        labels = labels[::-1]  # the score is positive for the first label
+    scale = model.objective.bias_scale if model.objective.bias == "regularised" else 1.0
+    has_bias = bool(model.intercept.any())
+    rows = [*model.coef.T.tolist(), *([(model.intercept / scale).tolist()] if has_bias else [])]
+    header = [
+        f"solver_type {names[model.objective.loss]}", f"nr_class {len(labels)}",
+        f"label {' '.join(map(str, labels))}", f"nr_feature {model.n_features}",
+        f"bias {scale if has_bias else -1.0:.17g}", "w",
+    ]  # fmt: skip
+    with replacing(path) as file:
+        file.write("".join(line + "\n" for line in header).encode())
+        for row in rows:
+            file.write((" ".join(map(repr, row)) + "\n").encode())
+
+
+def read(path: StrPath, C: float = 1.0) -> LinearModel:
+    """A model that liblinear-train wrote."""
+    lines = Lines(path)
+    header = _header(lines)
+    labels, bias = header["labels"], header["bias"]
+    one = len(labels) == 2 and header["solver_type"] != "MCSVM_CS"
+    table = _weights(lines, header["nr_feature"] + (bias >= 0), 1 if one else len(labels))
+    intercept = table[-1] * bias if bias >= 0 else np.zeros(table.shape[1])
+    coef = table[:-1].T if bias >= 0 else table.T
+    order = np.argsort(labels, kind="stable")
+    if one:
+        sign = 1.0 if order[1] == 0 else -1.0  # the second class in order is the positive one
+        coef, intercept = sign * coef, sign * intercept
+    else:
+        coef, intercept = coef[order], intercept[order]
+    if len(labels) == 2 and not one:  # the score of the second class over the first
+        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    return LinearModel(
+        coef=np.ascontiguousarray(coef),
+        intercept=intercept + 0.0,
+        classes=np.asarray(labels, np.float64)[order],
+        objective=Objective(
+            LOSSES[header["solver_type"]], C, "regularised" if bias > 0 else "none",
+            bias if bias > 0 else 1.0,
+        ),
+        certificates=(UNCERTIFIED,) * len(coef),
+        fingerprint="",
+        n_rows=0,
+        info={"solver": f"LIBLINEAR {header['solver_type']}"},
+    )  # fmt: skip
+
+
+def _header(lines: Lines) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    wanted = ("solver_type", "nr_class", "label", "nr_feature", "bias")
+    while True:
+        expected = f"one of {', '.join(key for key in wanted if key not in found)} or w"
+        key, _, text = lines.next(expected).partition(" ")
+        if key == "w" and all(key in found for key in wanted):
+            return found
+        if key not in wanted or key in found:
+            lines.fail(expected, repr(key[:40]))
+        found[key] = text.strip()
+        if key == "solver_type" and found[key] not in LOSSES:
+            lines.fail(f"a support vector classifier ({', '.join(LOSSES)})", repr(text[:40]))
+        elif key == "nr_class":
+            found[key] = lines.count_in(text, "two classes or more", least=2)
+        elif key == "nr_feature":
+            found[key] = lines.count_in(text, "a number of features")
+        elif key == "bias":
+            found[key] = lines.number_in(text, "a number")
+        elif key == "label":
+            labels = [lines.number_in(word, "integer labels") for word in text.split()]
+            if len(labels) != found.get("nr_class") or len(set(labels)) != len(labels):
+                lines.fail(f"{found.get('nr_class')} different labels", repr(text[:40]))
+            found["labels"] = labels
+
+
+def _weights(lines: Lines, n_rows: int, n_columns: int) -> NDArray[np.float64]:
+    """Collected line by line: what the header claims is not allocated before it is there."""
+    what = f"{n_columns} weight{'s' if n_columns > 1 else ''}"
+    rows = []
+    for _ in range(n_rows):
+        words = lines.next(what).split()
+        if len(words) != n_columns:
+            lines.fail(what, f"{len(words)}")
+        rows.append([lines.number_in(word, "a finite number") for word in words])
+    if lines.rest.strip():
+        lines.number += 1
+        lines.fail(f"the end after {n_rows} lines of weights", "more")
+    return np.array(rows).reshape(n_rows, n_columns)
+
+
+def _integer_labels(classes: NDArray[Any]) -> list[int]:
+    values = classes.tolist()
+    for value in values:
+        if isinstance(value, str) or not float(value).is_integer() or abs(value) >= 2**31:
+            raise ModelError(f"LIBLINEAR's labels are integers: it cannot hold the class {value!r}")
+    return [int(value) for value in values]

@@ -1,0 +1,133 @@
+"""SVM-light's text models: kernel, parameters, threshold b, then the support vectors.
+
+    SVM-light Version V6.02
+    0 # kernel type                        0 linear, 1 polynomial, 2 rbf, 3 sigmoid
+    3 # kernel parameter -d                (s x.z + r)^d
+    1 # kernel parameter -g                exp(-g |x - z|^2)
+    1 # kernel parameter -s                tanh(s x.z + r)
+    1 # kernel parameter -r
+    empty# kernel parameter -u
+    9 # highest feature index
+    200 # number of training documents
+    52 # number of support vectors plus 1
+    0.17 # threshold b, each following line is a SV (starting with alpha*y)
+    0.5 1:0.2 4:0.7 #
+
+The decision is sum_j (alpha y)_j K(s_j, x) - b, for two classes. SVM-light does not penalise b:
+bridle's free bias. A linear model is written as a single vector of coefficient 1: w itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bridle.exchange.text import UNCERTIFIED, Lines
+from bridle.kernel_model import KernelModel
+from bridle.kernels import Kernel
+from bridle.model_io import LinearModel, ModelError, Objective, StrPath, replacing
+
+BEGIN = b"SVM-light Version "
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
+
+
+def write(path: StrPath, model: Any) -> None:
+    """For svm_classify."""
+    if not isinstance(model, LinearModel | KernelModel) or len(model.intercept) != 1:
+        raise ModelError("SVM-light has linear and kernel models of two classes only")
+    from bridle._core import format_svmlight
+    from scipy.sparse import csr_matrix
+
+    if isinstance(model, LinearModel):
+        kernel, coefficients, vectors = Kernel("linear"), np.ones(1), csr_matrix(model.coef)
+    else:
+        kernel, coefficients = model.kernel, model.coefficients[0]
+        vectors = csr_matrix(model.support, dtype=np.float64)
+    slope = 1.0 if kernel.name == "rbf" else kernel.gamma
+    header = [
+        "SVM-light Version V6.02",
+        f"{KERNELS.index(kernel.name)} # kernel type",
+        f"{kernel.degree} # kernel parameter -d",
+        f"{kernel.gamma if kernel.name == 'rbf' else 1.0:.17g} # kernel parameter -g",
+        f"{slope:.17g} # kernel parameter -s",
+        f"{kernel.coef0:.17g} # kernel parameter -r",
+        "empty# kernel parameter -u",
+        f"{model.n_features} # highest feature index",
+        f"{model.n_rows} # number of training documents",
+        f"{len(coefficients) + 1} # number of support vectors plus 1",
+        f"{0.0 - float(model.intercept[0])!r} # threshold b, each following line is a SV "
+        "(starting with alpha*y)",
+    ]
+    vectors.sum_duplicates()
+    rows = format_svmlight(
+        vectors.indptr, vectors.indices.astype(np.int32), vectors.data,
+        np.ascontiguousarray(coefficients, np.float64), None, False, 0, len(coefficients),
+    )  # fmt: skip
+    with replacing(path) as file:
+        file.write("".join(line + "\n" for line in header).encode())
+        file.write(bytes(rows))
+
+
+def read(path: StrPath, C: float = 1.0) -> LinearModel | KernelModel:
+    """A model that svm_learn wrote."""
+    from bridle.data import SvmlightError, read_svmlight_bytes
+
+    lines = Lines(path)
+    lines.next("SVM-light Version ...")
+    kind = lines.count_in(_value(lines, "kernel type"), "a kernel type")
+    if kind >= len(KERNELS):
+        lines.fail("a kernel type of 0 to 3", str(kind))
+    degree = lines.count_in(_value(lines, "kernel parameter -d"), "a degree")
+    gamma, slope, coef0 = (
+        lines.number_in(_value(lines, f"kernel parameter -{name}"), "a number") for name in "gsr"
+    )
+    _value(lines, "kernel parameter -u")
+    n_features = lines.count_in(_value(lines, "highest feature index"), "an index")
+    n_rows = lines.count_in(_value(lines, "number of training documents"), "a count")
+    n_vectors = lines.count_in(_value(lines, "number of support vectors plus 1"), "a count", 1) - 1
+    threshold = lines.number_in(_value(lines, "threshold b"), "a number")
+    vectors, coefficients = None, np.zeros(0)
+    if lines.rest.strip():
+        try:  # blank lines, so that the lines of an error are those of the file
+            vectors, coefficients = read_svmlight_bytes(
+                b"\n" * lines.number + lines.rest, lines.name, dtype=np.float64, zero_based=False,
+                n_features=n_features,
+            )  # fmt: skip
+        except SvmlightError as error:
+            raise ModelError(str(error)) from error
+    if len(coefficients) != n_vectors:
+        raise ModelError(
+            f"{lines.name}:{lines.number - 1}: expected {n_vectors} support vectors, "
+            f"found {len(coefficients)}"
+        )
+    common: dict[str, Any] = {
+        "intercept": np.array([0.0 - threshold]),
+        "classes": np.array([-1.0, 1.0]),
+        "objective": Objective("hinge", C, "free"),
+        "certificates": (UNCERTIFIED,),
+        "fingerprint": "",
+        "n_rows": 0 if KERNELS[kind] == "linear" else n_rows,
+        "info": {"solver": "SVM-light"},
+    }
+    if KERNELS[kind] == "linear":
+        weights = np.zeros(n_features) if vectors is None else coefficients @ vectors
+        return LinearModel(coef=np.asarray(weights, np.float64)[None], **common)
+    from scipy.sparse import csr_matrix
+
+    support = csr_matrix((0, n_features)) if vectors is None else vectors
+    name = KERNELS[kind]
+    return KernelModel(
+        kernel=Kernel(name, gamma if name == "rbf" else slope, degree, coef0),
+        support=support,
+        coefficients=coefficients[None],
+        **common,
+    )
+
+
+def _value(lines: Lines, what: str) -> str:
+    """The value of a line 'value # what'."""
+    line = lines.next(f"'... # {what}'")
+    value, sign, comment = line.partition("#")
+    if not sign or not comment.strip().startswith(what):
+        lines.fail(f"'... # {what}'", repr(line[:40]))
+    return value.strip()

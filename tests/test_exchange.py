@@ -1,0 +1,339 @@
+"""Models that travel: the other tools compute the same, and what comes back is certified."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import bridle
+import numpy as np
+import pytest
+from bridle.cli import main
+from bridle.data import write_svmlight
+from bridle.exchange import export_model, from_sklearn, import_model, to_sklearn
+from bridle.kernel_model import KernelModel
+from bridle.model_io import LinearModel, ModelError, as_model, load_model, save_model
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix, random_array
+from sklearn.svm import LinearSVC as Peer
+
+needs_liblinear = pytest.mark.skipif(
+    shutil.which("liblinear-train") is None, reason="needs Debian's liblinear-tools"
+)
+
+
+def draw(labels: list[int], n_rows: int = 120, seed: int = 0) -> tuple[csr_matrix, np.ndarray]:
+    """Rows of 12 features with the given labels; the first row has the first label."""
+    rng = np.random.default_rng(seed)
+    X = csr_matrix(random_array((n_rows, 12), density=0.5, rng=rng), dtype=np.float32)
+    truth = np.random.default_rng(7).normal(size=(12, len(labels)))
+    scores = X @ truth + 0.2 * rng.normal(size=(n_rows, len(labels)))
+    return X, np.array(labels, np.float64)[scores.argmax(axis=1)]
+
+
+def tool(name: str, *arguments: Any) -> None:
+    command = [f"liblinear-{name}", *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def bridle_command(*arguments: Any, code: int = 0) -> str:
+    result = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+LABELS = ([-1, 1], [1, -1], [7, 3], [2, 9, 4, -3])
+
+
+@needs_liblinear
+@pytest.mark.parametrize("bias", [-1, 1, 2.5])
+@pytest.mark.parametrize("solver", [1, 2, 3])
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+def test_a_model_of_liblinear(tmp_path: Path, labels: list[int], solver: int, bias: float) -> None:
+    X, y = draw(labels)
+    write_svmlight(tmp_path / "d", X, y)
+    tool("train", "-q", "-s", solver, "-B", bias, "-e", 1e-4, tmp_path / "d", tmp_path / "m")
+    tool("predict", tmp_path / "d", tmp_path / "m", tmp_path / "theirs")
+    theirs = np.loadtxt(tmp_path / "theirs")
+    model = import_model(tmp_path / "m", C=1.0)
+    np.testing.assert_array_equal(model.resized(12).predict(X), theirs)
+    assert math.isinf(model.certificate.relative_gap)  # the file proves nothing
+    # Its objective is known, so that its certificate shows how well LIBLINEAR solved it.
+    told = bridle_command(
+        "import", tmp_path / "m", tmp_path / "ours", "-c", 1, "--data", tmp_path / "d"
+    )
+    kept = load_model(tmp_path / "ours")
+    assert kept.certificate.relative_gap < 1e-3
+    assert f"certified gap {kept.certificate.relative_gap:.2e}" in told
+    # And back.
+    bridle_command("export", tmp_path / "ours", tmp_path / "back.liblinear")
+    tool("predict", tmp_path / "d", tmp_path / "back.liblinear", tmp_path / "again")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "again"), theirs)
+    assert_same_weights(import_model(tmp_path / "back.liblinear"), kept)
+
+
+def assert_same_weights(a: LinearModel, b: LinearModel) -> None:
+    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-15)
+    np.testing.assert_allclose(a.intercept, b.intercept, rtol=1e-15)
+    np.testing.assert_array_equal(a.classes, b.classes)
+
+
+@needs_liblinear
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+def test_liblinear_predicts_with_our_model(tmp_path: Path, labels: list[int], bias: str) -> None:
+    X, y = draw(labels)
+    test, _ = draw(labels, seed=1)
+    svc = bridle.LinearSVC(bias=bias, intercept_scaling=1.7, random_state=0).fit(X, y)
+    export_model(tmp_path / "m.liblinear", svc)
+    write_svmlight(tmp_path / "t", test, np.zeros(test.shape[0]))
+    tool("predict", tmp_path / "t", tmp_path / "m.liblinear", tmp_path / "theirs")
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "theirs"), svc.predict(test))
+
+
+def test_crammer_and_singer_with_two_columns_is_one_function(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text(
+        "solver_type MCSVM_CS\nnr_class 2\nlabel 5 3\nnr_feature 2\nbias -1\nw\n1 2\n3 -4\n"
+    )
+    model = import_model(tmp_path / "m")
+    np.testing.assert_array_equal(model.predict(np.array([[1.0, 0.0], [0.0, 1.0]])), [3, 5])
+
+
+def svmlight_decision(text: str, x: np.ndarray) -> float:
+    """What svm_classify computes, by the description of the format."""
+    lines = text.splitlines()
+    assert lines[0] == "SVM-light Version V6.02"
+    kind, degree, gamma, slope, constant = (float(line.split("#")[0]) for line in lines[1:6])
+    assert lines[6] == "empty# kernel parameter -u"
+    assert len(lines) - 11 == int(lines[9].split("#")[0]) - 1
+    value = -float(lines[10].split("#")[0])
+    for line in lines[11:]:
+        words = line.partition("#")[0].split()
+        z = np.zeros_like(x)
+        for word in words[1:]:
+            index, _, part = word.partition(":")
+            z[int(index) - 1] = float(part)
+        kernel = {
+            0: lambda z: x @ z,
+            1: lambda z: (slope * (x @ z) + constant) ** degree,
+            2: lambda z: np.exp(-gamma * np.sum((x - z) ** 2)),
+            3: lambda z: np.tanh(slope * (x @ z) + constant),
+        }[int(kind)]
+        value += float(words[0]) * float(kernel(z))
+    return value
+
+
+KERNELS: list[dict[str, Any]] = [
+    {"kernel": "rbf", "gamma": 0.7},
+    {"kernel": "poly", "gamma": 0.5, "coef0": 1.0, "degree": 2},
+    {"kernel": "linear"},
+]
+
+
+@pytest.mark.parametrize("settings", [{}, *KERNELS], ids=lambda s: s.get("kernel", "weights"))
+def test_svmlight_there_and_back(tmp_path: Path, settings: dict[str, Any]) -> None:
+    X, y = draw([-1, 1])
+    fitted: Any = (bridle.SVC(**settings) if settings else bridle.LinearSVC(bias="free")).fit(X, y)
+    export_model(tmp_path / "m.svmlight", fitted)
+    dense = X.toarray().astype(np.float64)
+    scores = fitted.decision_function(X)
+    text = (tmp_path / "m.svmlight").read_text()
+    np.testing.assert_allclose(
+        [svmlight_decision(text, row) for row in dense[:20]], scores[:20], rtol=1e-6, atol=1e-9
+    )
+    back = import_model(tmp_path / "m.svmlight", C=1.0)
+    assert isinstance(
+        back, LinearModel if settings.get("kernel", "linear") == "linear" else KernelModel
+    )
+    assert back.objective.bias == "free"
+    np.testing.assert_allclose(back.decision_function(X), scores, rtol=1e-6, atol=1e-9)
+
+
+def test_a_model_of_svm_learn_is_certified(tmp_path: Path) -> None:
+    """Support vectors with alpha*y, as svm_learn writes a linear model, trailing # and all."""
+    X, y = draw([-1, 1])
+    svc = bridle.SVC(kernel="linear", tol=1e-6).fit(X, y)
+    export_model(tmp_path / "m.svmlight", svc)
+    text = re.sub(r"(?m)^(\S+ \d+:.*)$", r"\1 #", (tmp_path / "m.svmlight").read_text())
+    (tmp_path / "m").write_text(text.replace("V6.02", "V6.01"))
+    write_svmlight(tmp_path / "d", X, y)
+    told = bridle_command("import", tmp_path / "m", tmp_path / "ours", "--data", tmp_path / "d")
+    assert "certified gap" in told
+    assert load_model(tmp_path / "ours").certificate.relative_gap < 1e-4
+
+
+@pytest.mark.parametrize(
+    "classes", [[-1, 1], [4, 2, 9, -3], ["ham", "spam"], ["a", "b", "ç"], [0.5, 1.5]], ids=str
+)
+def test_onnxruntime_predicts_the_same(tmp_path: Path, classes: list[Any]) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    svc = bridle.LinearSVC().fit(*draw(list(range(len(classes)))))
+    model = replace(as_model(svc), classes=np.array(classes))
+    save_model(tmp_path / "m", model)
+    bridle_command("export", tmp_path / "m", tmp_path / "m.onnx")
+    test, _ = draw(list(range(len(classes))), n_rows=500, seed=5)
+    labels, scores = runtime.InferenceSession(tmp_path / "m.onnx").run(None, {"X": test.toarray()})
+    np.testing.assert_allclose(scores, model.decision_function(test), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(labels, model.predict(test))
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"loss": "hinge", "C": 0.3}, {"fit_intercept": False}, {"intercept_scaling": 3.0},
+    {"class_weight": "balanced"}, {"class_weight": {2: 5.0}},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("labels", [[1, 2], [1, 2, 3]], ids=str)
+def test_scikit_learn_there_and_back(labels: list[int], options: dict[str, Any]) -> None:
+    X, y = draw(labels)
+    rng = np.random.default_rng(3)
+    weight = rng.uniform(0.5, 2.0, len(y))
+    theirs = Peer(tol=1e-8, max_iter=10**6, **options).fit(X, y, sample_weight=weight)
+    model = from_sklearn(theirs, X, y, sample_weight=weight)
+    assert 0 <= model.certificate.relative_gap < 1e-3
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+    again = to_sklearn(model)
+    np.testing.assert_array_equal(again.decision_function(X), theirs.decision_function(X))
+    np.testing.assert_array_equal(again.predict(X), theirs.predict(X))
+    for name in ("C", "loss", "fit_intercept", "intercept_scaling"):
+        assert again.get_params()[name] == theirs.get_params()[name]
+    ours = bridle.LinearSVC().fit(X, y)
+    np.testing.assert_array_equal(to_sklearn(ours).predict(X), ours.predict(X))
+
+
+def test_what_scikit_learn_has_and_bridle_has_not() -> None:
+    X, y = draw([1, 2, 3])
+    with pytest.raises(ValueError, match="only the l2 penalty"):
+        from_sklearn(Peer(penalty="l1").fit(X, y), X, y)
+    with pytest.raises(TypeError, match="fitted"):
+        from_sklearn(Peer(), X, y)
+    with pytest.raises(ValueError, match="labels that the estimator was not trained on"):
+        from_sklearn(Peer().fit(X, y), X, y + 1)
+
+
+def test_what_a_format_cannot_hold(tmp_path: Path) -> None:
+    X, y = draw([1, 2, 3])
+    three = bridle.LinearSVC().fit(X, y)
+    words = bridle.LinearSVC().fit(X, np.where(y == 1, "a", "b"))
+    kernel = bridle.SVC(multi_class="ovr").fit(X, y)
+    for model, name, message in (
+        (three, "svmlight", "two classes only"), (words, "liblinear", "labels are integers"),
+        (kernel, "liblinear", "linear models only"), (kernel, "onnx", "only linear models"),
+        (three, "pmml", "is no format: liblinear, svmlight, onnx"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            export_model(tmp_path / "m", model, name)
+    with pytest.raises(ValueError, match=r"m does not end in the name of a format"):
+        export_model(tmp_path / "m", three)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_a_fitted_svc_can_be_saved(tmp_path: Path, multi_class: Any) -> None:
+    X, y = draw([1, 2, 3])
+    svc = bridle.SVC(multi_class=multi_class).fit(X, y)
+    if multi_class == "ovo":
+        with pytest.raises(ValueError, match='multi_class="ovr"'):
+            save_model(tmp_path / "m", svc)
+        return
+    save_model(tmp_path / "m", svc)
+    model = load_model(tmp_path / "m")
+    np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), svc.predict(X))
+    assert model.certificates == tuple(svc.certificates_)
+    with pytest.raises(ValueError, match="cannot be kept in a file"):
+        save_model(tmp_path / "m", bridle.SVC(kernel="precomputed").fit((X @ X.T).toarray(), y > 1))
+
+
+LIBLINEAR = """solver_type L2R_L1LOSS_SVC_DUAL
+nr_class 3
+label 1 2 3
+nr_feature 2
+bias 1
+w
+0.5 0.25 1
+-1 2 3e-2
+0 0 0.125
+"""
+SVMLIGHT = """SVM-light Version V6.02
+2 # kernel type
+3 # kernel parameter -d
+0.5 # kernel parameter -g
+1 # kernel parameter -s
+1 # kernel parameter -r
+empty# kernel parameter -u
+4 # highest feature index
+9 # number of training documents
+3 # number of support vectors plus 1
+0.17 # threshold b, each following line is a SV (starting with alpha*y)
+0.5 1:0.2 4:0.7 #
+-0.5 2:0.2 #
+"""
+WRONG = [
+    (LIBLINEAR, "L2R_L1LOSS_SVC_DUAL", "L2R_LR", 1),
+    (LIBLINEAR, "nr_class 3", "nr_class 1", 2),
+    (LIBLINEAR, "label 1 2 3", "label 1 2", 3),
+    (LIBLINEAR, "label 1 2 3", "label 1 2 2", 3),
+    (LIBLINEAR, "nr_feature 2", "nr_feature 2000000000", 10),
+    (LIBLINEAR, "nr_feature 2", "nr_feature 99999999999", 4),
+    (LIBLINEAR, "nr_feature 2", "nr_feature 1", 9),
+    (LIBLINEAR, "bias 1", "bias nan", 5),
+    (LIBLINEAR, "bias 1\n", "", 5),
+    (LIBLINEAR, "-1 2 3e-2", "-1 2", 8),
+    (LIBLINEAR, "-1 2 3e-2", "-1 2 x", 8),
+    (LIBLINEAR, "-1 2 3e-2", "-1 2 1_0", 8),
+    (LIBLINEAR, "-1 2 3e-2", "-1 2 ä", 8),
+    (SVMLIGHT, "2 # kernel type", "4 # kernel type", 2),
+    (SVMLIGHT, "2 # kernel type", "2 # colonel type", 2),
+    (SVMLIGHT, "0.5 # kernel parameter -g", "inf # kernel parameter -g", 4),
+    (SVMLIGHT, "3 # number of support", "5 # number of support", 10),
+    (SVMLIGHT, "4:0.7", "5:0.7", 12),
+    (SVMLIGHT, "2:0.2", "2:x", 13),
+    (SVMLIGHT, "2:0.2", "0:1", 13),
+    ("", "", "no model\n", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "old", "new", "line"), WRONG, ids=lambda v: str(v)[:20])
+def test_what_is_wrong_is_told_with_its_line(
+    tmp_path: Path, text: str, old: str, new: str, line: int
+) -> None:
+    assert old in text
+    path = tmp_path / "m"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ModelError) as caught:
+        import_model(path)
+    assert str(caught.value).startswith(f"{path}:{line}:")
+    assert bridle_command("import", path, tmp_path / "o", code=2).count("\n") == 1
+
+
+@pytest.mark.parametrize("text", [LIBLINEAR, SVMLIGHT])
+def test_hostile_files_end_in_an_error_or_a_model(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "m"
+    path.write_text(text)
+    import_model(path)
+
+    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def attack(data: st.DataObject) -> None:
+        raw = bytearray(text.encode())
+        for _ in range(data.draw(st.integers(1, 4))):
+            at = data.draw(st.integers(0, len(raw) - 1))
+            end = data.draw(st.integers(at, min(len(raw), at + 30)))
+            raw[at:end] = data.draw(
+                st.binary(max_size=8) | st.sampled_from([b"\n", b"1e999", b"-7"])
+            )
+        path.write_bytes(raw)
+        with contextlib.suppress(ModelError):
+            assert np.isfinite(import_model(path).intercept).all()
+            return
+        with pytest.raises(ModelError, match=rf"^{re.escape(str(path))}:\d+:[^\n]*$"):
+            import_model(path)
+
+    attack()
