@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .arrow import ArrowError, ArrowRows, open_arrow, read_arrow, write_arrow
     from .corpus import make_corpus
     from .svmlight import (
         SvmlightError,
@@ -19,20 +20,30 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ArrowError",
+    "ArrowRows",
     "SvmlightError",
     "make_corpus",
+    "open_arrow",
+    "read_arrow",
     "read_svmlight",
     "read_svmlight_and_base",
     "read_svmlight_bytes",
+    "write_arrow",
     "write_svmlight",
 ]
 
 _HOME = {
+    "ArrowError": "arrow",
+    "ArrowRows": "arrow",
     "SvmlightError": "svmlight",
     "make_corpus": "corpus",
+    "open_arrow": "arrow",
+    "read_arrow": "arrow",
     "read_svmlight": "svmlight",
     "read_svmlight_and_base": "svmlight",
     "read_svmlight_bytes": "svmlight",
+    "write_arrow": "arrow",
     "write_svmlight": "svmlight",
 }
 

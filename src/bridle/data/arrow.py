@@ -1,0 +1,603 @@
+"""Rows on disk: an Arrow IPC file of record batches, which pandas, polars and DuckDB read too.
+
+Columns
+-------
+label
+    float64, or any other number.
+qid, weight
+    Optional: integers, and numbers that are not negative.
+indices, values
+    Lists of the same length in every row: the columns (int32 or int64, from 0, strictly increasing)
+    and what stands in them (float32 or float64). We write ``large_list``, whose offsets have 64
+    bits; ``list`` is read as well.
+
+The schema's metadata says ``bridle.format`` (1), ``bridle.n_features`` and ``bridle.zero_based``
+(how the text that it came from counts). A file without them, from another tool, is read too: its
+width is then the largest column that occurs.
+
+The file is mapped, not loaded: the arrays of a batch are views of the file, and together they are a
+CSR matrix. Nothing in them is trusted: offsets are checked when a batch is looked at, columns and
+values when a problem is made of them. Compressed files cannot be mapped and are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from bridle.model_io import replacing
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = ["ArrowError", "ArrowRows", "Batch", "RowWriter", "open_arrow", "read_arrow",
+           "write_arrow"]  # fmt: skip
+
+StrPath = str | os.PathLike[str]
+
+FORMAT = 1
+BATCH_BYTES = 16 << 20  # of a batch that we write, about
+_MOST_FEATURES = 2**62
+_FLOATS = ("float32", "float64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_DIGITS = 20  # the number of features is known when all rows were seen: a place is kept for it
+
+
+class ArrowError(ValueError):
+    """A file that is not what it should be: the message names the file, the batch and the row."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows: views of the file, or of a buffer that it was read into.
+
+    offsets has one entry more than there are rows; row i is columns[offsets[i]:offsets[i + 1]].
+    """
+
+    number: int
+    first_row: int
+    offsets: NDArray[np.int64]
+    columns: NDArray[Any]
+    values: NDArray[Any]
+    labels: NDArray[Any]
+    qid: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    n_features: int
+
+    @property
+    def n_rows(self) -> int:  # noqa: D102
+        return len(self.offsets) - 1
+
+    @property
+    def nnz(self) -> int:  # noqa: D102
+        return int(self.offsets[-1] - self.offsets[0])
+
+    @property
+    def rows(self) -> slice:
+        """Where these rows are among all rows of the file."""
+        return slice(self.first_row, self.first_row + self.n_rows)
+
+    @property
+    def X(self) -> csr_matrix:  # noqa: N802
+        """The rows as a SciPy matrix, without a copy, not checked: LinearProblem does that."""
+        from scipy.sparse import csr_matrix
+
+        X: Any = csr_matrix((self.n_rows, self.n_features), dtype=self.values.dtype)
+        X.data, X.indices, X.indptr = self.values, self.columns, self.offsets
+        return X
+
+    @property
+    def y(self) -> NDArray[np.float64]:
+        """The labels as float64."""
+        return self.labels.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """An array inside the file."""
+
+    position: int
+    dtype: np.dtype[Any]
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.count * self.dtype.itemsize
+
+    def view(self, memory: Any, origin: int) -> NDArray[Any]:
+        if self.count == 0:
+            return np.empty(0, self.dtype)
+        return np.frombuffer(memory, self.dtype, self.count, self.position - origin)
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """Where the arrays of one batch are."""
+
+    n_rows: int
+    label: _Span
+    qid: _Span | None
+    weight: _Span | None
+    index_offsets: _Span
+    columns: _Span
+    value_offsets: _Span
+    values: _Span
+
+    @property
+    def all(self) -> list[_Span]:
+        spans = (
+            self.label, self.qid, self.weight, self.index_offsets, self.columns,
+            self.value_offsets, self.values,
+        )  # fmt: skip
+        return [span for span in spans if span is not None and span.count > 0]
+
+    @property
+    def begin(self) -> int:
+        return min((span.position for span in self.all), default=0)
+
+    @property
+    def end(self) -> int:
+        return max((span.end for span in self.all), default=0)
+
+
+class ArrowRows:
+    """An open file of rows. Its batches are views of the file.
+
+    Attributes: path, n_rows, n_features, n_batches, nnz, dtype (of the values), column_dtype,
+    has_qid, has_weight, zero_based (whether texts of these data count features from 0), batch_rows
+    (the first row of each batch, and the number of rows).
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = os.fspath(path)
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._map: Any = _mapped(self._descriptor, self.path)
+        self._open()
+
+    def _open(self) -> None:
+        pa = _pyarrow()
+        base = np.frombuffer(self._map, np.uint8).ctypes.data if len(self._map) else 0
+        try:
+            reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map)))
+            schema, n_batches = reader.schema, reader.num_record_batches
+        except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+            raise ArrowError(
+                f"{self.path}: not a complete Arrow file: {_first_line(error)}"
+            ) from error
+        _check_schema(schema, self.path)
+        self.dtype = _numpy_dtype(schema.field("values").type.value_type)
+        self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
+        self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
+        self._spans = [self._locate(reader, k, base) for k in range(n_batches)]
+        counts = [spans.n_rows for spans in self._spans]
+        self.batch_rows: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(
+            np.int64
+        )
+        self.n_rows = int(self.batch_rows[-1])
+        if self.n_rows == 0:
+            raise ArrowError(f"{self.path}: has no rows")
+        metadata = schema.metadata or {}
+        self.zero_based = metadata.get(b"bridle.zero_based") == b"true"
+        self.n_features = self._width(metadata)
+        if self.n_features == 0:
+            raise ArrowError(f"{self.path}: has no features")
+
+    def _locate(self, reader: Any, k: int, base: int) -> _Spans:
+        """Where batch k is in the file; reads its header and nothing else of it."""
+        pa = _pyarrow()
+        try:
+            batch = reader.get_batch(k)
+        except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+            raise self.error(k, f"damaged: {_first_line(error)}") from error
+        for name in batch.schema.names:
+            if name in COLUMNS and batch.column(name).null_count:
+                raise self.error(k, f"column {name} has missing values")
+        spans = _SpanFinder(base, len(self._map))
+        try:
+            n = batch.num_rows
+            index_offsets, columns = spans.of_list(batch.column("indices"))
+            value_offsets, values = spans.of_list(batch.column("values"))
+            return _Spans(
+                n_rows=n,
+                label=spans.of_numbers(batch.column("label")),
+                qid=spans.of_numbers(batch.column("qid")) if self.has_qid else None,
+                weight=spans.of_numbers(batch.column("weight")) if self.has_weight else None,
+                index_offsets=index_offsets, columns=columns,
+                value_offsets=value_offsets, values=values,
+            )  # fmt: skip
+        except ValueError as error:
+            raise self.error(k, str(error)) from error
+
+    def _width(self, metadata: dict[bytes, bytes]) -> int:
+        text = metadata.get(b"bridle.n_features")
+        if text is None:  # from another tool
+            self.n_features = _MOST_FEATURES
+            widest = -1
+            for batch in self:
+                used = batch.columns[batch.offsets[0] : batch.offsets[-1]]
+                widest = max(widest, int(used.max(initial=-1)))
+            return widest + 1
+        version = metadata.get(b"bridle.format", b"?").decode("ascii", "replace")
+        if version != str(FORMAT):
+            raise ArrowError(
+                f"{self.path}: written in format {version} of bridle; this version reads {FORMAT}"
+            )
+        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= _MOST_FEATURES):
+            raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
+        return int(text)
+
+    @property
+    def n_batches(self) -> int:  # noqa: D102
+        return len(self._spans)
+
+    @property
+    def nnz(self) -> int:
+        """The stored entries."""
+        return sum(spans.values.count for spans in self._spans)
+
+    @property
+    def shape(self) -> tuple[int, int]:  # noqa: D102
+        return self.n_rows, self.n_features
+
+    @property
+    def batch_bytes(self) -> NDArray[np.int64]:
+        """The size of each batch in the file."""
+        return np.array([spans.end - spans.begin for spans in self._spans], np.int64)
+
+    def __len__(self) -> int:
+        return self.n_batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self.batch(k) for k in range(self.n_batches))
+
+    def batch(self, k: int) -> Batch:
+        """Views of the mapped file: valid as long as these rows are open."""
+        return self._batch(k, self._map, 0)
+
+    def load(self, k: int, buffer: memoryview | None = None) -> Batch:
+        """Batch k read into the buffer, or into memory of its own: nothing of it stays mapped."""
+        spans = self._spans[k]
+        # The same place modulo 64 as in the file: arrays stay aligned.
+        begin = spans.begin - spans.begin % 64
+        size = spans.end - begin
+        memory: Any = memoryview(np.empty(size, np.uint8).data) if buffer is None else buffer[:size]
+        done = 0
+        while done < size:
+            n = os.preadv(self._descriptor, [memory[done:]], begin + done)
+            if n == 0:
+                raise self.error(k, "the file has become shorter while it was read")
+            done += n
+        return self._batch(k, memory, begin)
+
+    def _batch(self, k: int, memory: Any, origin: int) -> Batch:
+        spans = self._spans[k]
+
+        def view(span: _Span) -> NDArray[Any]:
+            return span.view(memory, origin)
+
+        columns, values = view(spans.columns), view(spans.values)
+        offsets = self._offsets(k, view(spans.index_offsets), len(columns), "indices")
+        other = self._offsets(k, view(spans.value_offsets), len(values), "values")
+        shift = int(other[0] - offsets[0])
+        if shift:
+            columns, values = columns[offsets[0] :], values[other[0] :]
+            offsets, other = offsets - offsets[0], other - other[0]
+        if not np.array_equal(offsets, other):
+            row = int(np.argmax(np.diff(offsets) != np.diff(other)))
+            raise self.error(
+                k, f"row {row} has {offsets[row + 1] - offsets[row]} indices and "
+                f"{other[row + 1] - other[row]} values",
+            )  # fmt: skip
+        return Batch(
+            number=k, first_row=int(self.batch_rows[k]), offsets=offsets, columns=columns,
+            values=values, labels=view(spans.label),
+            qid=None if spans.qid is None else view(spans.qid),
+            weight=None if spans.weight is None else view(spans.weight),
+            n_features=self.n_features,
+        )  # fmt: skip
+
+    def _offsets(self, k: int, offsets: NDArray[Any], size: int, name: str) -> NDArray[np.int64]:
+        if len(offsets) == 0:  # a batch without rows may leave its only offset out
+            return np.zeros(1, np.int64)
+        wide = offsets.astype(np.int64, copy=False)
+        if wide[0] < 0 or wide[-1] > size or bool((wide[1:] < wide[:-1]).any()):
+            raise self.error(k, f"the offsets of {name} do not increase within its {size} entries")
+        return wide
+
+    def error(self, k: int, what: str) -> ArrowError:
+        """An error about batch k."""
+        return ArrowError(f"{self.path}: batch {k}: {what}")
+
+    def close(self) -> None:
+        """Close the file. Views that are still in use stay valid."""
+        self._close()
+        self._map = b""
+
+    def __enter__(self) -> ArrowRows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return ArrowRows, (self.path,)
+
+    def __repr__(self) -> str:
+        return (
+            f"ArrowRows({self.path!r}: {self.n_rows:,} rows, {self.n_features:,} features, "
+            f"{self.nnz:,} non-zeros, {self.n_batches} batches)"
+        )
+
+
+def open_arrow(path: StrPath) -> ArrowRows:
+    """The rows of an Arrow file, mapped. Needs the extra `arrow`."""
+    return ArrowRows(path)
+
+
+def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
+    """X, y and, if asked for, the query ids, in memory: of a single batch, views of the file."""
+    rows = open_arrow(path)
+    if qid and not rows.has_qid:
+        raise ArrowError(f"{rows.path}: has no column qid")
+    X, y, queries = _joined(rows, qid)
+    return (X, y, queries) if qid else (X, y)
+
+
+def _joined(rows: ArrowRows, qid: bool) -> Any:
+    from scipy.sparse import csr_matrix
+
+    if rows.n_batches == 1:
+        batch = rows.batch(0)
+        return batch.X, batch.y, None if batch.qid is None else batch.qid.astype(np.int64)
+    columns = np.empty(rows.nnz, rows.column_dtype)
+    values = np.empty(rows.nnz, rows.dtype)
+    offsets = np.zeros(rows.n_rows + 1, np.int64)
+    y = np.empty(rows.n_rows)
+    queries = np.empty(rows.n_rows, np.int64) if qid else None
+    used = 0
+    for k in range(rows.n_batches):
+        batch = rows.load(k)
+        stored = slice(int(batch.offsets[0]), int(batch.offsets[-1]))
+        columns[used : used + batch.nnz] = batch.columns[stored]
+        values[used : used + batch.nnz] = batch.values[stored]
+        where = batch.rows
+        offsets[where.start + 1 : where.stop + 1] = batch.offsets[1:] - batch.offsets[0] + used
+        y[where] = batch.labels
+        if queries is not None and batch.qid is not None:
+            queries[where] = batch.qid
+        used += batch.nnz
+    X: Any = csr_matrix((rows.n_rows, rows.n_features), dtype=values.dtype)
+    X.data, X.indices, X.indptr = values[:used], columns[:used], offsets
+    return X, y, queries
+
+
+class RowWriter:
+    """Writes batches to an open file; `finish` completes it.
+
+    The number of features is known at the end only, and the schema comes first: a place of fixed
+    width is kept for it, and filled in.
+    """
+
+    def __init__(
+        self, file: IO[bytes], *, dtype: Any, qid: bool = False, weight: bool = False,
+        zero_based: bool = False,
+    ) -> None:  # fmt: skip
+        pa = _pyarrow()
+        self._file = file
+        fields = [("label", pa.float64())]
+        fields += [("qid", pa.int64())] if qid else []
+        fields += [("weight", pa.float64())] if weight else []
+        fields += [
+            ("indices", pa.large_list(pa.field("item", pa.int32(), nullable=False))),
+            ("values", pa.large_list(pa.field("item", pa.from_numpy_dtype(dtype), nullable=False))),
+        ]
+        self._place = os.urandom(_DIGITS // 2).hex().encode()
+        self._schema = pa.schema(
+            [pa.field(name, kind, nullable=False) for name, kind in fields],
+            {
+                "bridle.format": str(FORMAT), "bridle.n_features": self._place,
+                "bridle.zero_based": "true" if zero_based else "false",
+            },
+        )  # fmt: skip
+        self._writer = pa.ipc.new_file(file, self._schema)
+        self.n_rows = 0
+
+    def write(
+        self, offsets: NDArray[Any], columns: NDArray[Any], values: NDArray[Any],
+        labels: NDArray[Any], *, qid: NDArray[Any] | None = None,
+        weight: NDArray[Any] | None = None,
+    ) -> None:  # fmt: skip
+        """One batch: rows offsets[i]..offsets[i + 1] of columns and values."""
+        pa = _pyarrow()
+        given = {"label": labels, "qid": qid, "weight": weight}
+        begin, end = int(offsets[0]), int(offsets[-1])
+        ends = pa.array(np.asarray(offsets, np.int64) - begin)
+        arrays = []
+        for field in self._schema:
+            if field.name in given:
+                arrays.append(pa.array(given[field.name], field.type))
+                continue
+            stored = columns if field.name == "indices" else values
+            inside = pa.array(stored[begin:end], field.type.value_type)
+            arrays.append(pa.LargeListArray.from_arrays(ends, inside, type=field.type))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self.n_rows += len(labels)
+
+    def finish(self, n_features: int) -> None:
+        """Write the footer, and the number of features into the places kept for it."""
+        self._writer.close()
+        self._file.flush()
+        size = self._file.tell()
+        text = str(n_features).zfill(_DIGITS).encode()
+        footer = min(size, 1 << 16)
+        with open(self._file.name, "rb") as written:
+            parts = [os.pread(written.fileno(), footer, start) for start in (0, size - footer)]
+        for place in (parts[0].find(self._place), size - footer + parts[1].rfind(self._place)):
+            os.pwrite(self._file.fileno(), text, place)
+
+
+def write_arrow(
+    path: StrPath,
+    X: Any,
+    y: ArrayLike,
+    *,
+    qid: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    zero_based: bool = False,
+    batch_bytes: int = BATCH_BYTES,
+) -> None:
+    """Write rows in batches of about so many bytes: all of the file, or nothing.
+
+    X is a SciPy sparse matrix or a dense array. float32 values stay float32. zero_based: whether
+    texts of the same data call the first feature number 0.
+    """
+    from bridle.data.svmlight import _canonical_csr, _checked_qids
+
+    X = _canonical_csr(X)
+    n_rows = X.shape[0]
+    labels = _checked(y, n_rows, "y")
+    weights = None if weight is None else _checked(weight, n_rows, "weight")
+    qids = None if qid is None else _checked_qids(qid, n_rows)
+    if not np.isfinite(X.data).all():
+        raise ValueError("X must be finite")
+    with replacing(path) as file:
+        writer = RowWriter(
+            file,
+            dtype=X.dtype,
+            qid=qids is not None,
+            weight=weights is not None,
+            zero_based=zero_based,
+        )
+        for first, end in row_blocks(X.indptr, batch_bytes, X.data.itemsize + 4):
+            writer.write(
+                X.indptr[first : end + 1], X.indices, X.data, labels[first:end],
+                qid=None if qids is None else qids[first:end],
+                weight=None if weights is None else weights[first:end],
+            )  # fmt: skip
+        writer.finish(X.shape[1])
+
+
+def row_blocks(
+    indptr: NDArray[Any], batch_bytes: int, entry_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of rows of about so many bytes each, at least one row."""
+    n_rows = len(indptr) - 1
+    # Each row costs 8 bytes of offsets twice and 8 of its label beside its entries.
+    ends = np.arange(n_rows + 1, dtype=np.int64) * 24
+    ends += (indptr.astype(np.int64) - int(indptr[0])) * entry_bytes
+    first = 0
+    while first < n_rows:
+        end = int(np.searchsorted(ends, ends[first] + batch_bytes, side="right")) - 1
+        end = min(max(end, first + 1), n_rows)
+        yield first, end
+        first = end
+
+
+def _checked(values: ArrayLike, n_rows: int, name: str) -> NDArray[np.float64]:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {array.shape}, expected ({n_rows},)")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
+COLUMNS = ("label", "qid", "weight", "indices", "values")
+
+
+def _check_schema(schema: Any, path: str) -> None:
+    pa = _pyarrow()
+    names = schema.names
+    missing = [name for name in ("label", "indices", "values") if name not in names]
+    if missing:
+        raise ArrowError(
+            f"{path}: no column {', '.join(missing)}; rows have label, indices and values, and "
+            f"may have qid and weight; this file has {', '.join(map(repr, names[:8])) or 'none'}"
+        )
+    if len(set(names)) != len(names):
+        raise ArrowError(f"{path}: two columns have the same name")
+    numbers = {
+        "label": (*_FLOATS, *_INTEGERS), "qid": _INTEGERS, "weight": (*_FLOATS, *_INTEGERS),
+    }  # fmt: skip
+    inside = {"indices": ("int32", "int64"), "values": _FLOATS}
+    for name in COLUMNS:
+        if name not in names:
+            continue
+        kind = schema.field(name).type
+        allowed = numbers.get(name) or inside[name]
+        found, shown = kind, " or ".join(allowed)
+        if name in inside:
+            shown = f"a list of {shown}"
+            found = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 0
+        if found not in [pa.type_for_alias(word) for word in allowed]:
+            raise ArrowError(f"{path}: column {name} must be {shown}, but is {kind}")
+
+
+class _SpanFinder:
+    """Turns arrays that are views of the mapped file into places in it."""
+
+    def __init__(self, base: int, size: int) -> None:
+        self.base, self.size = base, size
+
+    def of_numbers(self, array: Any) -> _Span:
+        return self._span(array.buffers()[1], _numpy_dtype(array.type), array.offset, len(array))
+
+    def of_list(self, array: Any) -> tuple[_Span, _Span]:
+        pa = _pyarrow()
+        wide = pa.types.is_large_list(array.type)
+        dtype = np.dtype(np.int64 if wide else np.int32)
+        count = len(array) + 1 if len(array) else 0
+        offsets = self._span(array.buffers()[1], dtype, array.offset, count)
+        inside = array.values
+        if inside.null_count:
+            raise ValueError("a list has missing values inside")
+        return offsets, self.of_numbers(inside)
+
+    def _span(self, buffer: Any, dtype: np.dtype[Any], offset: int, count: int) -> _Span:
+        if count == 0:
+            return _Span(0, dtype, 0)
+        if buffer is None:
+            raise ValueError("damaged: an array has no memory")
+        position = buffer.address - self.base
+        if not 0 <= position < self.size:
+            raise ValueError("is compressed; write the file without compression, to map it")
+        span = _Span(position + offset * dtype.itemsize, dtype, count)
+        if offset < 0 or count < 0 or span.end > position + buffer.size or span.end > self.size:
+            raise ValueError("damaged: an array is shorter than its length")
+        if span.position % dtype.itemsize:
+            raise ValueError("damaged: an array is not aligned")
+        return span
+
+
+def _numpy_dtype(kind: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype
+
+
+def _mapped(descriptor: int, path: str) -> Any:
+    import mmap
+
+    if os.fstat(descriptor).st_size == 0:  # cannot be mapped
+        raise ArrowError(f"{path}: is empty")
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise ImportError(
+            "Arrow files need pyarrow: pip install 'bridle[arrow]'", name="pyarrow"
+        ) from error
+    return pyarrow
