@@ -110,6 +110,40 @@ def probabilities(calibrators: Sequence[Calibrator], scores: Array) -> Array:
     return np.asarray(np.divide(each, total, out=uniform, where=total > 0))
 
 
+def coupled(
+    calibrators: Sequence[Calibrator], scores: Array, pairs: Sequence[tuple[int, int]]
+) -> Array:
+    """One row per score row, which sums to 1, from the probabilities of pairs of classes.
+
+    r_ij is what pair (i, j) gives to class i, and p should be such that r_ji p_i = r_ij p_j:
+
+        min_p  sum_{i < j} (r_ji p_i - r_ij p_j)^2,   sum_i p_i = 1,
+
+    a linear system, whose solution is not negative (Wu, Lin & Weng, "Probability estimates for
+    multi-class classification by pairwise coupling", JMLR 2004).
+    """
+    n_classes = 1 + max(j for _, j in pairs)
+    result = np.empty((len(scores), n_classes))
+    step = max(1, 2**20 // (n_classes + 1) ** 2)
+    for begin in range(0, len(scores), step):
+        part = scores[begin : begin + step]
+        r = np.zeros((len(part), n_classes, n_classes))
+        for k, (i, j) in enumerate(pairs):
+            # Never quite 0 or 1: two sure pairs that contradict each other have no common p.
+            r[:, i, j] = np.clip(calibrators[k](part[:, k]), 1e-7, 1 - 1e-7)
+            r[:, j, i] = 1.0 - r[:, i, j]
+        system = np.zeros((len(part), n_classes + 1, n_classes + 1))
+        system[:, :-1, :-1] = -r * r.transpose(0, 2, 1)
+        diagonal = np.arange(n_classes)
+        system[:, diagonal, diagonal] = (r**2).sum(axis=1)
+        system[:, -1, :-1] = system[:, :-1, -1] = 1.0
+        right = np.zeros((len(part), n_classes + 1, 1))
+        right[:, -1] = 1.0
+        p = np.maximum(np.linalg.solve(system, right)[:, :-1, 0], 0.0)
+        result[begin : begin + step] = p / p.sum(axis=1, keepdims=True)
+    return result
+
+
 def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Sigmoid:
     """Newton's method on the cross-entropy to the smoothed targets, which is convex in (a, b)."""
     n_positive, n_negative = float(weights[positive].sum()), float(weights[~positive].sum())

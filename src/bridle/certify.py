@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.certificate import Certificate
 from bridle.losses import Hinge, Loss
+from bridle.machines import pairs
+from bridle.ovo import rows_of
 from bridle.problem import Bias, LinearProblem
+from bridle.rows import as_matrix
 from bridle.solve import Solution, solve
 from bridle.stopping import Epochs, Gap, Seconds
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.model_io import LinearModel
 
 
 @dataclass(frozen=True)
@@ -51,28 +57,6 @@ def certify(
     return certify_weights(problem, w, b, max_seconds=max_seconds)
 
 
-def certify_model(
-    model: Any, X: Any, y: ArrayLike, *, max_seconds: float = 60.0, n_threads: int | None = None
-) -> tuple[Certificate, ...]:
-    """For each decision function of a linear model, on data of the model's width and classes.
-
-    Nothing in the model is believed but its weights and its objective. The time is shared evenly.
-    """
-    if model.objective.weighted:
-        raise ValueError("the model was trained with sample weights, which its file does not hold")
-    labels = np.asarray(y)
-    positives = model.classes[1:] if len(model.coef) == 1 else model.classes
-    objective = model.objective
-    return tuple(
-        certify(
-            w, X, np.where(labels == positive, 1.0, -1.0), objective.C, b=float(b),
-            bias=objective.bias, bias_scale=objective.bias_scale, loss=objective.loss,
-            max_seconds=max_seconds / len(model.coef), n_threads=n_threads,
-        )
-        for positive, w, b in zip(positives, model.coef, model.intercept, strict=True)
-    )  # fmt: skip
-
-
 def certify_weights(
     problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
 ) -> Certificate:
@@ -80,6 +64,73 @@ def certify_weights(
     primal = problem.primal(w, b)
     bound = _best_dual(problem, primal, max_seconds)
     return Certificate(primal, min(primal, bound.certificate.dual), "dual-solver")
+
+
+def certify_model(
+    model: LinearModel,
+    X: Any,
+    y: ArrayLike,
+    *,
+    max_seconds: float = 60.0,
+    n_threads: int | None = None,
+) -> tuple[Certificate, ...]:
+    """One for each problem of a linear model, on data of the model's width and classes.
+
+    Nothing in the model is believed but its weights and its objective. The time is shared evenly.
+    """
+    if model.objective.weighted:
+        raise ValueError("the model was trained with sample weights, which its file does not hold")
+    codes = np.searchsorted(model.classes, y)
+    objective: Any = model.objective
+    options: dict[str, Any] = {
+        "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,
+        "n_threads": n_threads,
+    }  # fmt: skip
+    if model.multi_class == "crammer_singer":
+        return (_certify_jointly(model, X, codes, max_seconds, options),)
+    X = as_matrix(X)
+    certificates = []
+    for k, (w, b) in enumerate(zip(model.coef, model.intercept, strict=True)):
+        positive, rows = k, np.arange(len(codes))
+        if model.multi_class == "ovo":
+            pair = pairs(len(model.classes))[k]
+            positive, rows = pair[0], rows_of(codes, pair, np.ones(len(codes)))
+        elif len(model.classes) == 2:
+            positive = 1
+        signs = np.where(codes[rows] == positive, 1.0, -1.0)
+        part = X if len(rows) == len(codes) else X[rows]
+        problem = LinearProblem(part, signs, objective.C, **options)
+        seconds = max_seconds / len(model.coef)
+        certificates.append(certify_weights(problem, w, float(b), max_seconds=seconds))
+    return tuple(certificates)
+
+
+def _certify_jointly(
+    model: LinearModel,
+    X: Any,
+    codes: NDArray[np.intp],
+    max_seconds: float,
+    options: dict[str, Any],
+) -> Certificate:
+    from bridle.crammer_singer import crammer_singer_problem
+
+    n_classes, constant = len(model.classes), options["bias_scale"]
+    problem = crammer_singer_problem(X, codes, n_classes, model.objective.C, **options)
+    table = model.coef
+    if problem.chains.bias:
+        table = np.column_stack([table, model.intercept / constant])
+    if n_classes == 2:
+        table = np.vstack([-0.5 * table, 0.5 * table])
+    primal = problem.primal(table.T.ravel())
+    deadline = time.perf_counter() + max_seconds
+    dual = -np.inf
+    for tol in (1e-2, 1e-4, 1e-6):  # from the start each time: the solver cannot go on
+        left = max(0.0, deadline - time.perf_counter())
+        own = solve(problem, "auto", stop=Gap(tol) | Seconds(left) | Epochs(10**6)).certificate
+        dual = max(dual, own.dual)
+        if own.relative_gap > tol or own.gap <= 0.02 * (primal - dual):
+            break
+    return Certificate(primal, min(primal, dual), "dual-solver")
 
 
 def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:

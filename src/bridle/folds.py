@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle import _core
-from bridle.ovr import solve_one_vs_rest
-from bridle.rows import as_matrix, view_rows
+from bridle.machines import MultiClass, function_scores, n_functions, without_dual
+from bridle.multiclass import solve_multiclass
+from bridle.rows import as_matrix
 from bridle.stopping import Status
 from numpy.typing import NDArray
 
@@ -22,9 +22,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """One score for each row and problem, by a model that was trained without the row's fold."""
+    """One score for each row and function, by a model that was trained without the row's fold."""
 
-    scores: Array  # (n_rows, n_problems)
+    scores: Array  # (n_rows, n_functions)
     worst_gap: float  # the largest certified relative gap of any fold and class
     message: str  # of the problem with that gap
     interrupted: bool  # by Ctrl-C: the scores are not complete
@@ -65,31 +65,29 @@ def held_out_scores(
     folds: NDArray[np.intp],
     weights: Any,
     *,
+    multi_class: MultiClass = "ovr",
     n_threads: int | None = None,
     **options: Any,
 ) -> HeldOut:
     """Train once without each fold; score its rows.
 
     weights: a function from the training rows (a mask) to row weights, for weights that depend on
-    which rows there are. options: as in `solve_one_vs_rest`.
+    which rows there are. options: as in `solve_multiclass`.
     """
-    n_problems = 1 if n_classes == 2 else n_classes
-    scores = np.zeros((len(codes), n_problems))
-    rows = view_rows(as_matrix(X), 1.0)
-    threads = _core.hardware_threads() if n_threads is None else n_threads
-    worst_gap, message, out = -1.0, "", np.empty(len(codes))
+    X = as_matrix(X)
+    scores = np.zeros((len(codes), n_functions(multi_class, n_classes)))
+    worst_gap, message = -1.0, ""
     for fold in range(folds.max() + 1):
         test = folds == fold
         row_weights = weights(~test & (folds >= 0))
-        found = solve_one_vs_rest(
-            X, codes, n_classes, C, sample_weight=row_weights, n_threads=n_threads, **options
-        )
+        found = solve_multiclass(
+            X, codes, n_classes, C, multi_class=multi_class, sample_weight=row_weights,
+            n_threads=n_threads, keep=without_dual, **options,
+        )  # fmt: skip
         if found.status is Status.INTERRUPTED:
             return HeldOut(scores, worst_gap, found.worst.message, True)
         gap = max(solution.certificate.relative_gap for solution in found.solutions)
         if gap > worst_gap:
             worst_gap, message = gap, found.worst.message
-        for k, solution in enumerate(found.solutions):
-            _core.scores(rows, np.append(solution.w, solution.b), out, threads)
-            scores[test, k] = out[test]
+        scores[test] = function_scores(X[test], found.coef, found.intercept, n_threads)
     return HeldOut(scores, worst_gap, message, False)

@@ -36,7 +36,7 @@ from typing import IO, Any, ClassVar, Protocol, Self
 import numpy as np
 from bridle import __version__
 from bridle.certificate import Certificate
-from bridle.rows import as_matrix, is_sparse, view_rows
+from bridle.rows import as_matrix, is_sparse
 from bridle.stopping import Status
 from numpy.typing import ArrayLike, NDArray
 
@@ -109,8 +109,11 @@ class Objective:
 
 @dataclass(frozen=True)
 class LinearModel:
-    """Linear decision functions: one for two classes, else one for each class against the rest.
+    """Linear decision functions: one for two classes, else one for each class or pair of classes.
 
+    multi_class: "ovr", each class against the rest: the largest score decides; "ovo", pairs (0, 1),
+    (0, 2), ...: the votes decide; "crammer_singer": the largest score decides, and all functions
+    are of one problem, with one certificate. See `bridle.machines`.
     fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
@@ -126,18 +129,24 @@ class LinearModel:
     alpha: Array | None = None
     zero_based: bool = False  # how the training file counted its features
     info: dict[str, Any] = field(default_factory=dict)
+    multi_class: str = "ovr"
 
     kind: ClassVar[str] = "linear"
 
     def __post_init__(self) -> None:
-        n_functions = 1 if len(self.classes) == 2 else len(self.classes)
+        from bridle.machines import check_multi_class, n_functions, n_problems
+
         if len(self.classes) < 2:
             raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
-        _expect(self.coef.ndim == 2 and len(self.coef) == n_functions, "coef", self.coef.shape)
-        _expect(self.intercept.shape == (n_functions,), "intercept", self.intercept.shape)
-        _expect(len(self.certificates) == n_functions, "certificates", len(self.certificates))
+        check_multi_class(self.multi_class)
+        functions = n_functions(self.multi_class, len(self.classes))
+        problems = n_problems(self.multi_class, len(self.classes))
+        _expect(self.coef.ndim == 2 and len(self.coef) == functions, "coef", self.coef.shape)
+        _expect(self.intercept.shape == (functions,), "intercept", self.intercept.shape)
+        _expect(len(self.certificates) == problems, "certificates", len(self.certificates))
         if self.alpha is not None:
-            _expect(self.alpha.shape == (n_functions, self.n_rows), "alpha", self.alpha.shape)
+            _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
+            _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
         if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
             raise ValueError("the weights contain NaN or infinity")
 
@@ -165,8 +174,11 @@ class LinearModel:
         return replace(self, coef=coef)
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """w.x + b for every row: a vector for two classes, else a column for each class."""
-        from bridle import _core
+        """w.x + b for every row: a vector for two classes, else a column for each class.
+
+        With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
+        """
+        from bridle.machines import class_scores, function_scores
 
         X = as_matrix(X)
         if X.shape[1] != self.n_features:
@@ -174,14 +186,8 @@ class LinearModel:
                 f"X has {X.shape[1]} features, but the model has {self.n_features}; "
                 f"see LinearModel.resized"
             )
-        threads = _core.hardware_threads() if n_threads is None else n_threads
-        scores = np.empty((len(self.coef), X.shape[0]))
-        rows = view_rows(X, 0.0)
-        _core.scan(rows, scores[0], threads)  # indices within bounds, values finite
-        for w, out in zip(self.coef, scores, strict=True):
-            _core.scores(rows, np.append(w, 0.0), out, threads)
-        scores += self.intercept[:, None]
-        return scores[0] if len(scores) == 1 else np.ascontiguousarray(scores.T)
+        scores = function_scores(X, self.coef, self.intercept, n_threads)
+        return class_scores(scores, self.multi_class, len(self.classes))
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
         """The class of every row."""
@@ -189,8 +195,9 @@ class LinearModel:
 
     def decide(self, scores: Array) -> NDArray[Any]:
         """The classes that belong to decision values."""
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: NDArray[Any] = self.classes[codes]
+        from bridle.machines import decide
+
+        labels: NDArray[Any] = self.classes[decide(scores)]
         return labels
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -203,6 +210,7 @@ class LinearModel:
             "n_rows": self.n_rows,
             "zero_based": self.zero_based,
             "info": self.info,
+            "multi_class": self.multi_class,
         }
         arrays = {"coef": self.coef, "intercept": self.intercept}
         return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
@@ -228,6 +236,7 @@ class LinearModel:
             fingerprint="",
             n_rows=0 if signed is None else signed.shape[1],
             alpha=None if signed is None else np.abs(signed),
+            multi_class=estimator.multi_class,
             info={
                 "solver": solver if isinstance(solver, str) else solver.name,
                 "status": estimator.status_.value,
@@ -243,6 +252,7 @@ class LinearModel:
         estimator = bridle.LinearSVC(
             self.objective.C, loss=self.objective.loss, fit_intercept=bias != "none",
             bias=None if bias == "regularised" else bias, intercept_scaling=scale,
+            multi_class=self.multi_class,
         )  # fmt: skip
         estimator.coef_, estimator.intercept_ = self.coef, self.intercept
         estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
@@ -276,6 +286,7 @@ class LinearModel:
             alpha=_doubles(arrays["alpha"]) if "alpha" in arrays else None,
             zero_based=bool(fields["zero_based"]),
             info=dict(fields["info"]),
+            multi_class=_string(fields.get("multi_class", "ovr")),
         )
 
 

@@ -10,77 +10,27 @@ computed does not depend on the number of threads.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from bridle.blas import one_blas_thread
-from bridle.certificate import Certificate, Record, total
 from bridle.kernel_problem import KernelProblem
 from bridle.kernels import Kernel
 from bridle.losses import Hinge, Loss
+from bridle.machines import Keep, Machines, MultiClass, Watcher, solve_each
 from bridle.problem import Bias, LinearProblem
-from bridle.solve import DEFAULT_STOP, Solution, deferred_interrupt, solve
+from bridle.solve import DEFAULT_STOP
 from bridle.solvers import Solver
-from bridle.stopping import AnyOf, Interrupted, Seconds, Status, Stop
+from bridle.stopping import Stop
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-# Sees the number of the problem and its newest record; returning True ends that problem's run.
-Watcher = Callable[[int, Record], bool | None]
 
-# From the worst to the best: the whole has the worst status of its parts.
-_SEVERITY = (
-    Status.INFEASIBLE, Status.INTERRUPTED, Status.BUDGET, Status.STALLED, Status.CONVERGED,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class OneVsRest:
+class OneVsRest(Machines):
     """One solution per problem: a single one for two classes."""
 
-    solutions: tuple[Solution, ...]
-
-    @property
-    def coef(self) -> Array:
-        """One row of weights per problem."""
-        return np.vstack([solution.w for solution in self.solutions])
-
-    @property
-    def intercept(self) -> Array:
-        """One intercept per problem."""
-        return np.array([solution.b for solution in self.solutions])
-
-    @property
-    def certificate(self) -> Certificate:
-        """Of the sum of all problems."""
-        return total([solution.certificate for solution in self.solutions])
-
-    @property
-    def worst_index(self) -> int:
-        """Of the solution that ended worst: by status, then by gap."""
-        ranks = [(_SEVERITY.index(s.status), -s.certificate.relative_gap) for s in self.solutions]
-        return ranks.index(min(ranks))
-
-    @property
-    def worst(self) -> Solution:
-        """The solution that ended worst."""
-        return self.solutions[self.worst_index]
-
-    @property
-    def status(self) -> Status:
-        """CONVERGED if every problem is."""
-        return self.worst.status
-
-    @property
-    def epochs(self) -> float:
-        """The most that any problem took."""
-        return max(solution.epochs for solution in self.solutions)
+    multi_class: ClassVar[MultiClass] = "ovr"
 
 
 def solve_one_vs_rest(
@@ -100,6 +50,7 @@ def solve_one_vs_rest(
     start: Sequence[Any] | None = None,
     seed: int = 0,
     n_threads: int | None = None,
+    keep: Keep | None = None,
     kernel: Kernel | None = None,
 ) -> OneVsRest:
     """Solve the problem of each class against the rest: linear, or with the given kernel.
@@ -107,7 +58,7 @@ def solve_one_vs_rest(
     codes: the class of each row, 0 to n_classes - 1; a row of any other is of the rest, always.
     own_weight: one for each class; the rows of a class weigh so much in that class's own problem,
     and as ever among the rest of the others' (as in LIBLINEAR). Two classes share one problem.
-    start: what to go on from, one per problem.
+    start: what to go on from, one per problem. keep: what to keep of each solution.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
     """
@@ -134,35 +85,20 @@ def solve_one_vs_rest(
         else KernelProblem(X, labels, C, kernel=kernel, **options)
     )
     workers = min(problem.n_threads, len(positives))
-    clock = _Shares(stop, len(positives), workers)
 
-    def one(k: int, interrupted: Callable[[], bool]) -> Solution:
-        own = problem
-        if len(positives) > 1:
-            labels = _signs(codes, positives[k])
-            changes: Any = {} if own_weight is None else {"sample_weight": row_weights(k)}
-            own = problem.variant(y=labels, n_threads=problem.n_threads // workers, **changes)
-        return solve(
-            own, solver, seed=seed, stop=clock.take() | Interrupted(interrupted),
-            callbacks=() if watch is None else (lambda record: watch(k, record),),
-            start=None if start is None else start[k],
-        )  # fmt: skip
+    def problem_of(k: int) -> Any:
+        if len(positives) == 1:
+            return problem
+        labels = _signs(codes, positives[k])
+        changes: Any = {} if own_weight is None else {"sample_weight": row_weights(k)}
+        return problem.variant(y=labels, n_threads=problem.n_threads // workers, **changes)
 
-    with deferred_interrupt() as interrupted:
-        if workers == 1:
-            return OneVsRest(tuple(one(k, interrupted) for k in range(len(positives))))
-        abandoned = threading.Event()
-
-        def ended() -> bool:
-            return interrupted() or abandoned.is_set()
-
-        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-            futures = [pool.submit(one, k, ended) for k in range(len(positives))]
-            try:
-                return OneVsRest(tuple(future.result() for future in futures))
-            except BaseException:
-                abandoned.set()  # nobody waits for the others any more
-                raise
+    return OneVsRest(
+        solve_each(
+            len(positives), problem_of, solver, stop=stop, watch=watch, start=start, seed=seed,
+            workers=workers, keep=keep,
+        )
+    )  # fmt: skip
 
 
 def own_weights(codes: NDArray[Any], k: int, weights: Array) -> Array:
@@ -177,24 +113,3 @@ def own_weights(codes: NDArray[Any], k: int, weights: Array) -> Array:
 def _signs(codes: NDArray[Any], k: int) -> Array:
     """+1 for the rows of class k, -1 for the others."""
     return np.where(codes == k, 1.0, -1.0)
-
-
-class _Shares:
-    """Shares out the seconds that are left among the problems that have not begun."""
-
-    def __init__(self, stop: Stop, n_problems: int, workers: int) -> None:
-        self._others = tuple(rule for rule in stop.rules if not isinstance(rule, Seconds))
-        budgets = [rule.s for rule in stop.rules if isinstance(rule, Seconds)]
-        self._deadline = time.perf_counter() + min(budgets) if budgets else None
-        self._waiting, self._workers = n_problems, workers
-        self._lock = threading.Lock()
-
-    def take(self) -> Stop:
-        """The stopping rule of the next problem."""
-        if self._deadline is None:
-            return AnyOf(self._others)
-        with self._lock:
-            left = max(0.0, self._deadline - time.perf_counter())
-            share = left * min(1.0, self._workers / self._waiting)
-            self._waiting -= 1
-        return AnyOf((*self._others, Seconds(share)))

@@ -1,20 +1,20 @@
-"""LinearSVC: linear support vector classification, one versus rest, with a proof of its accuracy.
+"""LinearSVC: linear support vector classification, with a proof of its accuracy.
 
     min_w  1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)),   C_i = C sample_weight_i class_weight[y_i],
 
-once for two classes, and once for each class against the others for more.
+once for two classes; for more, once for each class against the others, once for each pair of them,
+or all in one problem (see `bridle.machines`).
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle import _core
-from bridle.calibration import METHODS, Calibrator, fit_calibrator, probabilities
+from bridle.calibration import METHODS, Calibrator, coupled, fit_calibrator, probabilities
 from bridle.certificate import Record, total_trace
 from bridle.estimators.base import (
     GapWarning,
@@ -26,10 +26,25 @@ from bridle.estimators.base import (
 )
 from bridle.folds import deal, held_out_scores
 from bridle.losses import Loss
+from bridle.machines import (
+    Machines,
+    MultiClass,
+    Watcher,
+    about,
+    check_multi_class,
+    class_scores,
+    decide,
+    function_scores,
+    n_functions,
+    n_problems,
+    pairs,
+    without_dual,
+)
 from bridle.model_io import LinearModel, ModelError, load_model, save_model
-from bridle.ovr import OneVsRest, Watcher, solve_one_vs_rest
+from bridle.multiclass import solve_multiclass
+from bridle.ovo import rows_of
 from bridle.problem import Bias
-from bridle.rows import view_rows
+from bridle.rows import is_sparse
 from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +62,9 @@ _MATRIX: dict[str, Any] = {
 }  # fmt: skip
 
 CALIBRATION_FOLDS = 5
+
+# So many scores are held at once while predicting.
+_BLOCK = 2**22
 
 
 def _has_probability(estimator: LinearSVC) -> bool:
@@ -77,6 +95,9 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     verbose : 1 prints a line at each certificate.
     n_threads : for classes in parallel, and for the passes over the data; None takes all cores.
         The result does not depend on it.
+    multi_class : "ovr", a machine for each class against the rest; "ovo", one for each pair of
+        classes; "crammer_singer", all classes in one problem, which has the hinge loss, no free
+        intercept, no warm start and no `dual_coef_`.
     store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
     probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
         rows by models that have not seen them, from five folds. A fit then takes six times as long;
@@ -84,26 +105,29 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_, intercept_ : (n_problems, n_features) and (n_problems,), with one problem for two classes
-        and else one for each class.
+    coef_, intercept_ : (n_functions, n_features) and (n_functions,): one function for two classes,
+        else one for each class, or with "ovo" for each pair (0, 1), (0, 2), ... of classes, where
+        the first one is positive.
     classes_ : the labels, in order.
-    dual_coef_ : (n_problems, n_rows), alpha_i y_i: coef_ = dual_coef_ @ X at the optimum.
+    dual_coef_ : (n_functions, n_rows), alpha_i y_i: coef_ = dual_coef_ @ X at the optimum.
     certificate_ : primal and dual value, summed over the problems; `certificates_`: each one's.
+        "crammer_singer" is one problem, with one certificate.
     trace_ : how they came about, summed over the problems; `traces_`: each one's.
     status_, message_ : how the fit ended: the worst of the problems' endings.
     n_iter_ : epochs, the most of any problem.
     weighted_ : whether rows or classes had weights.
-    calibrators_ : with probability, the map from scores to probabilities of each problem.
+    calibrators_ : with probability, the map from scores to probabilities of each function.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
 
     classes_: NDArray[Any]
-    coef_: Array
+    coef_: Any  # dense, or CSR after sparsify()
     intercept_: Array
     dual_coef_: Array
     n_features_in_: int
     calibrators_: list[Calibrator]
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
+    multi_class: MultiClass = "ovr"  # of subclasses that have no such parameter
 
     def __init__(
         self,
@@ -122,6 +146,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         verbose: int = 0,
         n_threads: int | None = None,
+        multi_class: MultiClass = "ovr",
         store_dual: bool | None = None,
         probability: Literal["platt", "isotonic", False] = False,
     ) -> None:
@@ -139,6 +164,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
         self.n_threads = n_threads
+        self.multi_class = multi_class
         self.store_dual = store_dual
         self.probability = probability
 
@@ -163,27 +189,45 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights: Array | None,
         C: float,
     ) -> None:
-        if self.probability is not False and self.probability not in METHODS:
-            raise ValueError(
-                f"probability must be one of {METHODS} or False, got {self.probability!r}"
-            )
+        self._check_options()
         seed = seed_from(self.random_state)
         options: dict[str, Any] = {
-            "loss": self.loss, "bias": self._bias(), "bias_scale": self.intercept_scaling,
-            "n_threads": self.n_threads, "solver": self.solver, "stop": self._stop(), "seed": seed,
+            "multi_class": self.multi_class, "loss": self.loss, "bias": self._bias(),
+            "bias_scale": self.intercept_scaling, "n_threads": self.n_threads,
+            "solver": self.solver, "stop": self._stop(), "seed": seed,
         }  # fmt: skip
-        found = solve_one_vs_rest(
-            X, codes, len(classes), C, watch=self._watcher(classes),
-            sample_weight=with_class_weight(weights, self.class_weight, classes, codes),
-            start=self._starts(classes, X.shape), **options,
+        costs = with_class_weight(weights, self.class_weight, classes, codes)
+        found = solve_multiclass(
+            X, codes, len(classes), C, watch=self._watcher(classes), sample_weight=costs,
+            start=self._starts(classes, codes, costs, X.shape[1]),
+            keep=None if self._stores_dual(len(classes)) else without_dual, **options,
         )  # fmt: skip
-        self._keep(found, classes, codes)
+        self._keep(found, classes, codes, costs)
         self.weighted_ = weights is not None or self.class_weight is not None
         self._warn()
         if hasattr(self, "calibrators_"):
             del self.calibrators_
         if self.probability is not False and found.status is not Status.INTERRUPTED:
             self._calibrate(X, codes, weights, C, seed, options)
+
+    def _check_options(self) -> None:
+        check_multi_class(self.multi_class)
+        if self.probability is not False and self.probability not in METHODS:
+            raise ValueError(
+                f"probability must be one of {METHODS} or False, got {self.probability!r}"
+            )
+        if self.multi_class == "crammer_singer" and (self.store_dual or self.warm_start):
+            name = "store_dual" if self.store_dual else "warm_start"
+            raise ValueError(
+                f'{name} needs one dual variable for each row, which multi_class="crammer_singer" '
+                f"does not have"
+            )
+
+    def _stores_dual(self, n_classes: int) -> bool:
+        if self.store_dual is None:
+            two = n_classes == 2 and self.multi_class != "crammer_singer"
+            return two or self.warm_start
+        return self.store_dual
 
     def _calibrate(
         self,
@@ -213,41 +257,63 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        used = folds >= 0
-        positives = [1] if n_classes == 2 else range(n_classes)
-        self.calibrators_ = [
-            fit_calibrator(str(self.probability), held.scores[used, k], codes[used] == c, row[used])
-            for k, c in enumerate(positives)
-        ]
+        self.calibrators_ = []
+        for k in range(n_functions(self.multi_class, n_classes)):
+            positive, negative = self._sides(k)
+            used = folds >= 0
+            if negative is not None:
+                used &= (codes == positive) | (codes == negative)
+            self.calibrators_.append(
+                fit_calibrator(
+                    str(self.probability), held.scores[used, k], codes[used] == positive, row[used]
+                )
+            )
+
+    def _sides(self, k: int) -> tuple[int, int | None]:
+        """The positive and the negative class of function k; None for all the rest."""
+        n_classes = len(self.classes_)
+        if self.multi_class == "ovo":
+            return pairs(n_classes)[k]
+        return (1, None) if n_classes == 2 else (k, None)
 
     def decision_function(self, X: Any) -> Array:
-        """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes)."""
+        """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
+
+        With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
+        """
+        return class_scores(self._function_scores(X), self.multi_class, len(self.classes_))
+
+    def _function_scores(self, X: Any) -> Array:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_MATRIX)
-        n_threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
-        rows = view_rows(X, 1.0)
-        out = np.empty((len(self.coef_), X.shape[0]))
-        _core.scan(rows, out[0], n_threads)  # indices within bounds, values finite
-        for k, (w, b) in enumerate(zip(self.coef_, self.intercept_, strict=True)):
-            _core.scores(rows, np.append(w, b), out[k], n_threads)
-        return out[0] if len(self.classes_) == 2 else out.T
+        return function_scores(X, self.coef_, self.intercept_, self.n_threads)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
-        scores = self.decision_function(X)
-        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        best = np.empty(X.shape[0], np.intp)
+        step = max(1, _BLOCK // self.coef_.shape[0])
+        for begin in range(0, X.shape[0], step):
+            part = X if step >= X.shape[0] else X[begin : begin + step]
+            scores = function_scores(part, self.coef_, self.intercept_, self.n_threads)
+            best[begin : begin + step] = decide(
+                class_scores(scores, self.multi_class, len(self.classes_))
+            )
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, in the order of `classes_`; each row sums to 1."""
-        scores = self.decision_function(X)
+        scores = self._function_scores(X)
         if not hasattr(self, "calibrators_"):
             raise NotFittedError(
                 "there are no probabilities: the calibration was interrupted, or `probability` was "
                 "set after the fit; fit again"
             )
+        if self.multi_class == "ovo" and len(self.classes_) > 2:
+            return coupled(self.calibrators_, scores, pairs(len(self.classes_)))
         return probabilities(self.calibrators_, scores)
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
@@ -289,27 +355,44 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shares = 1 if self.probability is False else CALIBRATION_FOLDS + 1
         return stop | Seconds(self.max_seconds / shares)
 
-    def _starts(self, classes: NDArray[Any], shape: tuple[int, int]) -> list[Point] | None:
+    def _starts(
+        self,
+        classes: NDArray[Any],
+        codes: NDArray[np.intp],
+        costs: Array | None,
+        n_features: int,
+    ) -> list[Point] | None:
         """Where to go on from, one point for each problem; None to start afresh."""
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        n_rows, n_features = shape
-        if not np.array_equal(self.classes_, classes) or self.coef_.shape[1] != n_features:
+        expected = (n_functions(self.multi_class, len(classes)), n_features)
+        if not np.array_equal(self.classes_, classes) or self.coef_.shape != expected:
             return None
         signed = getattr(self, "dual_coef_", None)
-        if signed is not None and signed.shape[1] != n_rows:
+        if signed is not None and signed.shape[1] != len(codes):
             signed = None
+        rows = self._rows_of(codes, costs)
+        coef = self.coef_.toarray() if is_sparse(self.coef_) else self.coef_
         return [
-            Point(w, float(b), None if signed is None else np.abs(signed[k]))
-            for k, (w, b) in enumerate(zip(self.coef_, self.intercept_, strict=True))
+            Point(w, float(b), None if signed is None else np.abs(signed[k][rows(k)]))
+            for k, (w, b) in enumerate(zip(coef, self.intercept_, strict=True))
         ]
+
+    def _rows_of(self, codes: NDArray[np.intp], costs: Array | None) -> Callable[[int], Any]:
+        """Which rows the dual variables of problem k belong to."""
+        if self.multi_class != "ovo":
+            return lambda k: slice(None)
+        weights = np.ones(len(codes)) if costs is None else costs
+        duels = pairs(int(codes.max()) + 1)
+        return lambda k: rows_of(codes, duels[k], weights)
 
     def _watcher(self, classes: NDArray[Any]) -> Watcher | None:
         if not self.verbose:
             return None
 
         def report(k: int, record: Record) -> None:
-            prefix = f"class {classes[k]}: " if len(classes) > 2 else ""
+            several = n_problems(self.multi_class, len(classes)) > 1
+            prefix = f"{about(self.multi_class, classes, k)}: " if several else ""
             print(
                 f"{prefix}epoch {record.epoch:.4g}, primal {record.primal:.6g}, "
                 f"certified gap {record.relative_gap:.1e}"
@@ -317,19 +400,22 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return report
 
-    def _keep(self, found: OneVsRest, classes: NDArray[Any], codes: NDArray[np.intp]) -> None:
+    def _keep(
+        self,
+        found: Machines,
+        classes: NDArray[Any],
+        codes: NDArray[np.intp],
+        costs: Array | None,
+    ) -> None:
         solutions = found.solutions
         self.classes_ = classes
         self.coef_, self.intercept_ = found.coef, found.intercept
-        store = self.store_dual
-        if store is None:
-            store = len(classes) == 2 or self.warm_start
-        if store:
-            positive = [1] if len(classes) == 2 else range(len(classes))
-            self.dual_coef_ = np.stack(
-                [np.where(codes == k, s.alpha, -s.alpha)
-                 for k, s in zip(positive, solutions, strict=True)]
-            )  # fmt: skip
+        if self._stores_dual(len(classes)):
+            self.dual_coef_ = np.zeros((len(solutions), len(codes)))
+            rows = self._rows_of(codes, costs)
+            for k, (signed, solution) in enumerate(zip(self.dual_coef_, solutions, strict=True)):
+                signed[rows(k)] = solution.alpha
+                signed[codes != self._sides(k)[0]] *= -1.0
         elif hasattr(self, "dual_coef_"):
             del self.dual_coef_
         self.certificates_ = [s.certificate for s in solutions]
@@ -340,16 +426,16 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.status_ = found.status
         self.message_ = self._message(found)
 
-    def _message(self, found: OneVsRest) -> str:
+    def _message(self, found: Machines) -> str:
         """What to say of the fit: how the problem ended that ended worst."""
         n = len(found.solutions)
         if n == 1:
             return found.worst.message
-        about = f"class {self.classes_[found.worst_index]} {found.worst.message}"
+        name = about(self.multi_class, self.classes_, found.worst_index)
+        many = "pairs" if self.multi_class == "ovo" else "classes"
         short = sum(not s.converged for s in found.solutions)
-        if short:
-            return f"{short} of {n} classes fell short; the farthest, {about}"
-        return f"all {n} classes converged; the farthest, {about}"
+        how = f"{short} of {n} {many} fell short" if short else f"all {n} {many} converged"
+        return f"{how}; the farthest, {name} {found.worst.message}"
 
     def _warn(self) -> None:
         worst = max(self.certificates_, key=lambda c: c.relative_gap)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from bridle.crammer_singer import solve_crammer_singer
 from bridle.estimators.base import (
     GapWarning,
     encode_labels,
@@ -14,11 +15,9 @@ from bridle.estimators.base import (
     seed_from,
     with_class_weight,
 )  # fmt: skip
-from bridle.rows import as_matrix, view_rows
-from bridle.solve import solve
+from bridle.machines import class_scores, decide, function_scores
 from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap
-from bridle.structured.chain import ChainProblem
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -35,7 +34,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tol: the certified relative duality gap to reach. fit_intercept: a constant feature of value
     intercept_scaling, part of |w|^2.
 
-    After fit: coef_ (n_classes x n_features), intercept_, classes_, certificate_, trace_, n_iter_.
+    After fit: coef_ (n_classes x n_features; of two classes one row, the difference), intercept_,
+    classes_, certificate_, trace_, n_iter_.
     (Crammer & Singer, "On the algorithmic implementation of multiclass kernel-based vector
     machines", JMLR 2001.)
     """
@@ -76,18 +76,15 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = row_weights(sample_weight, X.shape[0])
         self.classes_, codes = encode_labels(np.asarray(y), weights)
         weights = with_class_weight(weights, self.class_weight, self.classes_, codes)
-        K, bias = len(self.classes_), self.intercept_scaling if self.fit_intercept else 0.0
-        problem = ChainProblem(
-            X, np.arange(X.shape[0] + 1), np.maximum(codes, 0), K, self.C, cost=self.cost,
-            transitions=False, bias=bias, sample_weight=weights, n_threads=self.n_threads,
+        found = solve_crammer_singer(
+            X, codes, len(self.classes_), self.C, cost=self.cost,
+            bias="regularised" if self.fit_intercept else "none",
+            bias_scale=self.intercept_scaling, sample_weight=weights, solver=self.solver,
+            stop=Gap(self.tol) | Epochs(self.max_iter), seed=seed_from(self.random_state),
+            n_threads=self.n_threads,
         )  # fmt: skip
-        solution = solve(
-            problem, self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
-            seed=seed_from(self.random_state),
-        )  # fmt: skip
-        table = solution.w.reshape(-1, K).T
-        self.coef_ = np.ascontiguousarray(table[:, : X.shape[1]])
-        self.intercept_ = table[:, -1] * bias if self.fit_intercept else np.zeros(K)
+        (solution,) = found.solutions
+        self.coef_, self.intercept_ = found.coef, found.intercept
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
         self.n_iter_ = int(solution.epochs)
@@ -103,20 +100,12 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )
-        from bridle import _core
-
-        rows = view_rows(as_matrix(X), 0.0)
-        scores = np.empty((len(self.coef_), X.shape[0]))
-        threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
-        for w, out in zip(self.coef_, scores, strict=True):
-            _core.scores(rows, np.append(w, 0.0), out, threads)
-        scores += self.intercept_[:, None]
-        return scores[1] - scores[0] if len(scores) == 2 else np.ascontiguousarray(scores.T)
+        scores = function_scores(X, self.coef_, self.intercept_, self.n_threads)
+        return class_scores(scores, "crammer_singer", len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        codes = decide(self.decision_function(X))
         labels: NDArray[Any] = self.classes_[codes]
         return labels
 

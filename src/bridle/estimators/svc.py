@@ -27,6 +27,7 @@ from bridle.kernel_polish import polish
 from bridle.kernel_problem import KernelProblem
 from bridle.kernels import Kernel, KernelFunction, kernel_from
 from bridle.loo import xi_alpha_bound
+from bridle.machines import class_scores, decide, pairs, votes
 from bridle.problem import Bias
 from bridle.solve import Solution, solve
 from bridle.solvers import Solver
@@ -174,15 +175,12 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return scores[:, 0]
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
             return scores
-        return self._votes(scores)
+        return votes(scores, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row: by the votes of the pairs, ties decided by their scores."""
         scores = self._scores(X)
-        if len(self.classes_) == 2:
-            best = (scores[:, 0] > 0).astype(np.intp)
-        else:
-            best = (scores if self.multi_class == "ovr" else self._votes(scores)).argmax(axis=1)
+        best = decide(class_scores(scores, self.multi_class, len(self.classes_)))
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
@@ -194,12 +192,9 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _tasks(self, codes: Indices, n_classes: int, weights: Array | None) -> list[_Task]:
         used = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
-        if n_classes == 2:
-            return [_task(codes, used, 1, 0)]
-        if self.multi_class == "ovr":
+        if self.multi_class == "ovr" and n_classes > 2:
             return [_task(codes, used, k, None) for k in range(n_classes)]
-        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
-        return [_task(codes, used, i, j) for i, j in pairs]
+        return [_task(codes, used, i, j) for i, j in pairs(n_classes)]
 
     def _problem(
         self, task: _Task, X: Any, gram: Array | None, weights: Array | None
@@ -280,7 +275,6 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         worst = max(solutions, key=lambda found: found.certificate.relative_gap)
         self.status_, self.message_ = worst.status, worst.message
         self.n_iter_ = int(np.ceil(max(found.epochs for found in solutions)))
-        self._pairs = [(task.positive, task.negative) for task in tasks]
 
     def _scores(self, X: Any) -> Array:
         """The score of each row by each machine."""
@@ -299,18 +293,6 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 values = self.kernel_.matrix(part, self.support_vectors_, n_threads)
             out[begin : begin + step] += values @ self._coefficients.T
         return out
-
-    def _votes(self, scores: Array) -> Array:
-        """Votes for each class, and a fraction below one half that orders equal votes."""
-        votes = np.zeros((len(scores), len(self.classes_)))
-        sums = np.zeros_like(votes)
-        for k, (i, j) in enumerate(self._pairs):
-            votes[:, i] += scores[:, k] > 0
-            votes[:, j] += scores[:, k] <= 0
-            sums[:, i] += scores[:, k]
-            sums[:, j] -= scores[:, k]
-        fractions: Array = sums / (3 * (np.abs(sums) + 1))
-        return votes + fractions
 
 
 def _task(codes: Indices, used: NDArray[np.bool_], positive: int, negative: int | None) -> _Task:
