@@ -64,7 +64,8 @@ sanitize: $(SANITIZED)/.built
 	env LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q -n auto $(SANITIZE_TESTS)
 
-SANITIZE_TESTS := tests/test_kernels.py tests/test_svmlight.py tests/test_problem.py
+SANITIZE_TESTS := $(addprefix tests/test_,$(addsuffix .py,\
+  kernels svmlight problem kernel structured ranking stochastic))
 
 $(SANITIZED)/.built: $(CORE)
 	$(PYTHON) -m venv $(SANITIZED)
