@@ -54,6 +54,10 @@ class Certificate:
         )
 
 
+# Where nothing has been proven: any w is a solution of some value, and no objective is negative.
+UNCERTIFIED = Certificate(float("inf"), 0.0, "dual-solver")
+
+
 def total(certificates: Sequence[Certificate]) -> Certificate:
     """The certificate of a sum of independent problems."""
     worst: Source = max(

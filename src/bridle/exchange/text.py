@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from bridle.certificate import Certificate
+from bridle.certificate import UNCERTIFIED
 from bridle.model_io import ModelError, StrPath
 
-# Of a model whose tool proved nothing: any w is a solution of some value, and no loss is negative.
-UNCERTIFIED = Certificate(math.inf, 0.0, "dual-solver")
+__all__ = ["UNCERTIFIED", "Lines"]
 
 
 class Lines:
