@@ -11,6 +11,7 @@ from bridle.cli.shared import (
     InputFile,
     Positive,
     json_option,
+    label_column_option,
     peak_rss_mb,
     percent,
     print_json,
@@ -30,10 +31,17 @@ from bridle.cli.shared import (
     "--max-seconds", type=Positive, default=60, show_default=True,
     help="How long to look for the best lower bound.",
 )  # fmt: skip
+@label_column_option
 @threads_option
 @json_option
 def certify(
-    data: Path, model: Path, max_seconds: float, threads: int | None, as_json: bool
+    *,
+    data: Path,
+    model: Path,
+    max_seconds: float,
+    label_column: str | None,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """Prove how far MODEL is from the optimum of its objective on DATA.
 
@@ -43,7 +51,8 @@ def certify(
     clock = Clock()
     with clock.timing("read"):
         fitted = read_model(model)
-        X, y, _ = read(data, threads, fitted.zero_based)
+        rows = read(data, threads, fitted, label_column=label_column)
+        X, y = rows.X, rows.y
     import numpy as np
     from bridle.certificate import total
     from bridle.certify import certify_model

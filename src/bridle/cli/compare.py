@@ -27,6 +27,7 @@ from bridle.cli.shared import (
     reported,
     seed_option,
     size_report,
+    table_options,
     threads_option,
 )  # fmt: skip
 
@@ -61,12 +62,14 @@ from bridle.cli.shared import (
     "--picture", type=OutputFile, default=Path("bridle-compare.png"), show_default=True,
     help="Where to save the picture.",
 )  # fmt: skip
+@table_options
 @threads_option
 @seed_option
 @json_option
 @click.pass_context
 def compare(
     ctx: click.Context,
+    /,
     *,
     data: Path,
     test: Path | None,
@@ -82,6 +85,7 @@ def compare(
     threads: int | None,
     seed: int,
     as_json: bool,
+    **tables: Any,
 ) -> None:
     """Train several solvers on DATA (two classes) and compare them by one certificate.
 
@@ -94,8 +98,9 @@ def compare(
         methods = {text.strip(): _method(text) for text in solvers.split(",")}
     check_writable(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
-        X, y, zero_based = read(data, threads)
-        held_out = None if test is None else read(test, threads, zero_based)[:2]
+        rows = read(data, threads, **tables)
+        X, y = rows.X, rows.y
+        held_out = None if test is None else read(test, threads, rows)
     from bridle.compare import compare as run_all
     from bridle.problem import LinearProblem, lam_to_C
 
@@ -106,7 +111,7 @@ def compare(
         problem = LinearProblem(X, signs(y), C, loss=loss, bias=bias, n_threads=threads)
         result = run_all(
             problem, methods, peers=[name.strip() for name in peers.split(",") if name.strip()],
-            test=None if held_out is None else (_fit(held_out[0], X), signs(held_out[1])),
+            test=None if held_out is None else (_fit(held_out.X, X), signs(held_out.y)),
             gap=gap, max_seconds=max_seconds, seed=seed, watch=show,
         )  # fmt: skip
     drawn = _draw(picture, result, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")

@@ -11,6 +11,7 @@ from bridle.cli.shared import (
     OutputFile,
     Positive,
     check_writable,
+    label_column_option,
     read,
     reported,
     same_classes,
@@ -34,9 +35,17 @@ from bridle.cli.shared import (
     "--max-seconds", type=Positive, default=60, show_default=True,
     help="How long to look for the best lower bound.",
 )  # fmt: skip
+@label_column_option
 @threads_option
 def import_(
-    file: Path, model: Path, C: float, data: Path | None, max_seconds: float, threads: int | None
+    *,
+    file: Path,
+    model: Path,
+    C: float,
+    data: Path | None,
+    max_seconds: float,
+    label_column: str | None,
+    threads: int | None,
 ) -> None:
     """Read FILE, a text model of LIBLINEAR or SVM-light, and write MODEL.
 
@@ -51,13 +60,14 @@ def import_(
     if data is not None:
         from bridle.certify import certify_model
 
-        X, y, zero_based = read(data, threads)
+        rows = read(data, threads, label_column=label_column)
+        X, y = rows.X, rows.y
         fitted = same_classes(fitted, X, y, data)
         with reported():
             certificates = certify_model(fitted, X, y, max_seconds=max_seconds, n_threads=threads)
         fitted = replace(
             fitted, certificates=certificates, fingerprint=fingerprint(X, y), n_rows=X.shape[0],
-            zero_based=zero_based,
+            zero_based=rows.zero_based,
         )  # fmt: skip
         click.echo(f"{file}: certified gap {fitted.certificate.relative_gap:.2e} on {data}")
     with reported():

@@ -18,16 +18,19 @@ from bridle.cli.shared import (
     json_option,
     peak_rss_mb,
     percent,
+    plain,
     print_json,
     print_table,
     read,
     reported,
     seed_option,
     size_report,
+    table_options,
     threads_option,
 )
 
 if TYPE_CHECKING:
+    from bridle.data.reading import Data
     from bridle.path import Path as Solutions
 
 
@@ -48,12 +51,14 @@ if TYPE_CHECKING:
 @click.option("--max-seconds", type=Positive, help="At most so many seconds for each solve.")
 @click.option("--test", type=InputFile, help="Data to measure the error on.")
 @click.option("--picture", type=OutputFile, help="Draw errors and gap over C into this file.")
+@table_options
 @threads_option
 @seed_option
 @json_option
 @click.pass_context
 def path(
     ctx: click.Context,
+    /,
     *,
     data: Path,
     c_min: float,
@@ -68,6 +73,7 @@ def path(
     threads: int | None,
     seed: int,
     as_json: bool,
+    **tables: Any,
 ) -> None:
     """Solve DATA (two classes) for every C between two ends, each certified.
 
@@ -78,7 +84,8 @@ def path(
     if picture is not None:
         check_writable(picture, inputs=(data,))
     with clock.timing("read"):
-        X, y, zero_based = read(data, threads)
+        rows = read(data, threads, **tables)
+        X, y = rows.X, rows.y
     import numpy as np
     from bridle.path import path as solve_path
 
@@ -92,31 +99,36 @@ def path(
         )  # fmt: skip
     errors = {"error_train": found.errors(X, 2.0 * codes - 1.0)}
     if test is not None:
-        errors["error_test"] = _test_errors(found, test, classes, X.shape[1], threads, zero_based)
+        errors["error_test"] = _test_errors(found, test, classes, threads, rows)
     if picture is not None:
         from bridle.plot import save_path
 
         save_path(picture, found, errors)
-    rows = _rows(found, errors)
+    points = _rows(found, errors)
     if as_json:
-        report = {"points": rows, "complete": found.complete, "gap": gap, "loss": loss}
+        report = {"points": points, "complete": found.complete, "gap": gap, "loss": loss}
         report |= {"bias": bias, **size_report(X, threads), "peak_rss_mb": peak_rss_mb()}
         print_json(report | {"seconds": clock.report()})
     else:
-        _print(found, rows)
+        _print(found, points)
     ctx.exit(REACHED if found.complete else NOT_REACHED)
 
 
 def _test_errors(
-    found: Solutions, test: Path, classes: Any, n_features: int, threads: int | None, base: bool
+    found: Solutions, test: Path, classes: Any, threads: int | None, trained_on: Data
 ) -> Any:
     import numpy as np
 
-    X, y, _ = read(test, threads, base)
+    rows = read(test, threads, trained_on)
+    X, y = rows.X, rows.y
     unknown = set(np.unique(y)) - set(classes)
     if unknown:
-        raise InputError(f"{test}: has the label {min(unknown):g}, which the training data has not")
-    X.resize((X.shape[0], n_features))  # features that no training row had decide nothing
+        raise InputError(
+            f"{test}: has the label {plain(min(unknown))}, which the training data has not"
+        )
+    X.resize(
+        (X.shape[0], trained_on.X.shape[1])
+    )  # features that no training row had decide nothing
     return found.errors(X, np.where(y == classes[1], 1.0, -1.0))
 
 

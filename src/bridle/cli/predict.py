@@ -14,6 +14,7 @@ from bridle.cli.shared import (
     check_writable,
     fit_width,
     json_option,
+    label_column_option,
     peak_rss_mb,
     percent,
     plain,
@@ -33,6 +34,7 @@ LINES_AT_A_TIME = 100_000
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFile, required=False)
 @click.option("--scores", is_flag=True, help="Write decision values instead of labels.")
+@label_column_option
 @threads_option
 @json_option
 def predict(
@@ -41,10 +43,11 @@ def predict(
     model: Path,
     output: Path | None,
     scores: bool,
+    label_column: str | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Apply MODEL to DATA (svmlight, plain or gzip); one label per line to OUTPUT.
+    """Apply MODEL to DATA (svmlight, .npz, .csv, .parquet); one label per line to OUTPUT.
 
     Without OUTPUT the labels go to standard output, unless --json wants it. Features that DATA
     lacks are zeros; features beyond the model's are ignored, with a note. The error rate is
@@ -55,13 +58,14 @@ def predict(
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):
         fitted = read_model(model, ("linear", "kernel"))
-        X, y, _ = read(data, threads, fitted.zero_based)
+        rows = read(data, threads, fitted, labels=False, label_column=label_column)
+        X, y = rows.X, rows.y
     import numpy as np
 
     with reported(), clock.timing("solve"):
         values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
         labels = fitted.decide(values)
-    known = bool(np.isin(y, fitted.classes).any())
+    known = y is not None and bool(np.isin(y, fitted.classes).any())
     error = float(np.mean(labels != y)) if known else None
     with clock.timing("write"), reported():
         if output is not None:
@@ -76,7 +80,7 @@ def predict(
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
     elif error is not None:
-        click.echo(f"error {percent(error)} on {len(y):,} rows", err=True)
+        click.echo(f"error {percent(error)} on {len(labels):,} rows", err=True)
 
 
 def _lines(values: Any, scores: bool) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.settings import make_solver
@@ -26,8 +26,12 @@ from bridle.cli.shared import (
     reported,
     seed_option,
     size_report,
+    table_options,
     threads_option,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from bridle.data.reading import Data
 
 
 @click.command()
@@ -59,12 +63,14 @@ from bridle.cli.shared import (
     "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
     show_default=True, help="Intercept: none, a constant feature, or not penalised.",
 )  # fmt: skip
+@table_options
 @threads_option
 @seed_option
 @json_option
 @click.pass_context
 def report(
     ctx: click.Context,
+    /,
     *,
     data: Path,
     test: Path | None,
@@ -79,6 +85,7 @@ def report(
     threads: int | None,
     seed: int,
     as_json: bool,
+    **tables: Any,
 ) -> None:
     """Choose C for DATA, fit, compare solvers, and write all of it as one page.
 
@@ -89,9 +96,11 @@ def report(
         methods = {text.strip(): _method(text) for text in solvers.split(",")}
     check_writable(output, inputs=tuple(p for p in (data, test, names) if p is not None))
     with clock.timing("read"):
-        X, y, zero_based = read(data, threads)
-        held_out = None if test is None else read(test, threads, zero_based)[:2]
-        called = _names(names, X.shape[1], zero_based)
+        rows = read(data, threads, **tables)
+        X, y = rows.X, rows.y
+        other = None if test is None else read(test, threads, rows)
+        called = _names(names, rows)
+    held_out = None if other is None else (other.X, other.y)
     from bridle.report import make_report, write_report
 
     with reported(), clock.timing("solve"):
@@ -124,10 +133,12 @@ def _method(text: str) -> Any:
     return make_solver(name, settings)
 
 
-def _names(path: Path | None, n_features: int, zero_based: bool) -> list[str]:
-    """From the file or, without one, the numbers that the data file uses."""
+def _names(path: Path | None, rows: Data) -> list[str]:
+    """From the file or, without one, the names or numbers that the data file uses."""
+    n_features, first = rows.X.shape[1], 0 if rows.zero_based else 1
     if path is None:
-        return [f"feature {j if zero_based else j + 1}" for j in range(n_features)]
+        known = () if rows.columns is None else rows.columns.numbers
+        return [*known, *(f"feature {j + first}" for j in range(len(known), n_features))]
     with reported():
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     if lines[-1] == "":

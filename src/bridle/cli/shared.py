@@ -17,6 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from bridle.certificate import Record
+    from bridle.data.reading import Data
 
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
@@ -71,6 +72,20 @@ seed_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
 )
+label_column_option = click.option(
+    "--label-column", metavar="NAME|NUMBER",
+    help="Of a .csv, .tsv or .parquet file; a number counts from 1, -1 is the last.  "
+    "[default: label]",
+)  # fmt: skip
+hash_bits_option = click.option(
+    "--hash-bits", type=click.IntRange(1, 30), metavar="N",
+    help="Make features of a table's columns of text, hashed to N bits.",
+)  # fmt: skip
+
+
+def table_options(command: Any) -> Any:
+    """How to read tables: passed on to `read`."""
+    return label_column_option(hash_bits_option(command))
 
 
 @contextlib.contextmanager
@@ -109,12 +124,38 @@ class Clock:
         return {**self.parts, "total": time.perf_counter() - self.began}
 
 
-def read(path: Path, threads: int | None, zero_based: Any = "auto") -> tuple[Any, Any, bool]:
-    """X and y of an svmlight file, and whether it counts its features from zero."""
-    from bridle.data import read_svmlight_and_base
+def read(
+    path: Path,
+    threads: int | None,
+    like: Any = None,
+    *,
+    labels: bool = True,
+    label_column: str | None = None,
+    hash_bits: int | None = None,
+) -> Data:
+    """A data file, of the kind that its name says.
+
+    like: a model, or data that were read before, whose way of counting and columns to follow.
+    labels: whether there must be some.
+    """
+    from bridle.data.reading import Wanted, read_data
 
     with reported():
-        return read_svmlight_and_base(path, n_threads=threads, zero_based=zero_based)
+        zero_based = "auto" if like is None else like.zero_based
+        wanted = Wanted(threads, zero_based, _columns_of(like), label_column, hash_bits)
+        data = read_data(path, wanted)
+    if labels and data.y is None and data.columns is not None:
+        raise InputError(f"{path}: has no label column {data.columns.label!r}")
+    return data
+
+
+def _columns_of(like: Any) -> Any:
+    if like is None or hasattr(like, "columns"):
+        return None if like is None else like.columns
+    from bridle.data.tables import Columns
+
+    kept = like.info.get("columns")
+    return None if kept is None else Columns.from_dict(kept)
 
 
 def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:

@@ -29,6 +29,7 @@ from bridle.cli.shared import (
     reported,
     seed_option,
     size_report,
+    table_options,
     threads_option,
     to_json,
 )  # fmt: skip
@@ -74,6 +75,7 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
     "--max-epochs", type=Positive, default=1000, show_default=True,
     help="Stop after so many passes over the data.",
 )  # fmt: skip
+@table_options
 @threads_option
 @seed_option
 @click.option("--test", type=InputFile, help="Data to measure the error on.")
@@ -88,6 +90,7 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
 @click.pass_context
 def train(
     ctx: click.Context,
+    /,
     *,
     data: Path,
     model: Path | None,
@@ -110,8 +113,9 @@ def train(
     proof: bool,
     as_json: bool,
     trace: Path | None,
+    **tables: Any,
 ) -> None:
-    """Train on DATA (svmlight, plain or gzip) and write MODEL with its certificate.
+    """Train on DATA (svmlight, .npz, .csv, .parquet) and write MODEL with its certificate.
 
     Without MODEL it is written beside the data, as DATA.model. More than two classes are trained
     one against the rest. Time limits and Ctrl-C end with the best model so far.
@@ -126,7 +130,8 @@ def train(
         method = make_solver(solver, settings, kind="linear" if kernel is None else "kernel")
     _check_outputs(target, trace, tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
-        X, y, zero_based = read(data, threads)
+        rows = read(data, threads, **tables)
+        X, y = rows.X, rows.y
     import numpy as np
     from bridle.kernels import kernel_from
     from bridle.ovr import solve_one_vs_rest
@@ -158,10 +163,10 @@ def train(
         "certificates": tuple(solution.certificate for solution in result.solutions),
         "fingerprint": fingerprint(X, y),
         "n_rows": X.shape[0],
-        "zero_based": zero_based,
+        "zero_based": rows.zero_based,
         "info": {
             "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
-            "status": result.status.value,
+            "status": result.status.value, **_columns_info(rows),
         },
     }  # fmt: skip
     fitted: LinearModel | KernelModel
@@ -196,6 +201,14 @@ def train(
     else:
         _print(report, str(data), test is not None)
     ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
+
+
+def _columns_info(rows: Any) -> dict[str, Any]:
+    """What a model must know of the table it was trained on; nothing for other files."""
+    if rows.columns is None:
+        return {}
+    names = {} if rows.columns.hash_bits else {"feature_names": list(rows.columns.numbers)}
+    return {"columns": rows.columns.as_dict(), **names}
 
 
 def _gamma(text: str) -> float | str:
@@ -258,8 +271,9 @@ def _per_class(classes: Any, result: OneVsRest) -> list[dict[str, Any]]:
 def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None) -> float:
     import numpy as np
 
-    X, y, _ = read(test, threads, model.zero_based)
-    return float(np.mean(fit_width(model, X, test).predict(X, n_threads=threads) != y))
+    rows = read(test, threads, model)
+    guesses = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
+    return float(np.mean(guesses != rows.y))
 
 
 def _message(result: OneVsRest, names: list[str]) -> str:

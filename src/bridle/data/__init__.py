@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .arrow import ArrowError, ArrowRows, open_arrow, read_arrow, write_arrow
     from .corpus import make_corpus
+    from .npz import write_npz
+    from .reading import Data, Wanted, read_data
     from .svmlight import (
         SvmlightError,
         read_svmlight,
@@ -22,20 +24,28 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrowError",
     "ArrowRows",
+    "Data",
     "SvmlightError",
+    "Wanted",
     "make_corpus",
     "open_arrow",
     "read_arrow",
+    "read_data",
     "read_svmlight",
     "read_svmlight_and_base",
     "read_svmlight_bytes",
     "write_arrow",
+    "write_npz",
     "write_svmlight",
 ]
 
 _HOME = {
     "ArrowError": "arrow",
     "ArrowRows": "arrow",
+    "Data": "reading",
+    "Wanted": "reading",
+    "read_data": "reading",
+    "write_npz": "npz",
     "SvmlightError": "svmlight",
     "make_corpus": "corpus",
     "open_arrow": "arrow",

@@ -1,0 +1,88 @@
+"""One door for data files: the ending of a name says which reader opens it.
+
+    .npz              SciPy's CSR arrays, or a dense X, with the labels y: `bridle.data.npz`
+    .csv .tsv         a table with a label column: `bridle.data.tables`
+    .parquet          the same; needs pyarrow (extra `parquet`)
+    anything else     svmlight: `bridle.data.svmlight`
+
+Text may be compressed by gzip or xz (`.csv.gz`). Whichever way they came in, the same rows are the
+same numbers: float32, in CSR without the zeros of a table. A reader is a function and a line in
+READERS.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.data.tables import Columns
+
+StrPath = str | os.PathLike[str]
+
+# ending -> (module, function from (path, Wanted) to Data)
+READERS = {
+    ".npz": ("bridle.data.npz", "read"),
+    ".csv": ("bridle.data.tables", "read_csv"),
+    ".tsv": ("bridle.data.tables", "read_csv"),
+    ".parquet": ("bridle.data.tables", "read_parquet"),
+}
+PACKED = (".gz", ".xz")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How to read: what the user said, and what is known from files that were read before."""
+
+    n_threads: int | None = None
+    zero_based: Any = "auto"  # of svmlight
+    columns: Columns | None = None  # of a table: as in training
+    label_column: str | None = None  # of a table: a name, or a number from 1 (or from the end: -1)
+    hash_bits: int | None = None  # of a table: hash columns of text into 2^bits features
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows and labels, and how to read other files of the same kind."""
+
+    X: Any
+    y: Any  # None: a table without the label column
+    zero_based: bool = False
+    columns: Columns | None = None
+
+
+def read_data(path: StrPath, wanted: Wanted | None = None) -> Data:
+    """Read a data file of any kind that is known."""
+    wanted = Wanted() if wanted is None else wanted
+    ending = data_ending(path)
+    if ending in READERS:
+        module, function = READERS[ending]
+        found: Data = getattr(importlib.import_module(module), function)(path, wanted)
+        return found
+    from bridle.data.svmlight import read_svmlight_and_base
+
+    X, y, zero_based = read_svmlight_and_base(
+        path, n_threads=wanted.n_threads, zero_based=wanted.zero_based
+    )
+    return Data(X, y, zero_based)
+
+
+def data_ending(path: StrPath) -> str:
+    """The last part of the name that does not speak of compression, in small letters."""
+    name = Path(os.fsdecode(path).lower())
+    return name.with_suffix("").suffix if name.suffix in PACKED else name.suffix
+
+
+def as_single(values: Any, where: str) -> NDArray[np.float32]:
+    """Float32, rounded from doubles; an error for what is not finite there."""
+    with np.errstate(over="ignore"):
+        single = np.asarray(values).astype(np.float32)
+    if not np.isfinite(single).all():
+        raise ValueError(f"{where}: has values that are not finite in single precision")
+    return single

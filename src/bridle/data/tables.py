@@ -1,0 +1,335 @@
+"""Tables: .csv, .tsv and .parquet, a row for each example and a column for its label.
+
+A column of numbers is one feature. A column of text is hashed: "name=value" is a feature of value 1
+among 2^bits that follow those of numbers, found by MurmurHash3, the same everywhere. A model keeps
+the `Columns` it was trained with, and other tables are read by their names, in whatever order.
+
+CSV: UTF-8, separated by commas (.tsv: by tabs), quoted as usual. The first line names the columns;
+if it holds nothing but numbers there is no such line, and columns are called 1, 2, ... A column is
+text if any of its cells is neither a number nor empty. Empty cells among numbers are an error: what
+they stand for, only the user knows. Parquet: numbers and booleans, strings; no nulls.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO, Any, Self
+
+import numpy as np
+from bridle.data.hashing import murmur3
+from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending
+from numpy.typing import NDArray
+
+ROWS_AT_A_TIME = 20_000
+MOST_HASH_BITS = 30
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean."""
+
+    label: str
+    numbers: tuple[str, ...]
+    text: tuple[str, ...]
+    hash_bits: int | None
+
+    @property
+    def n_features(self) -> int:
+        """One for each column of numbers, then the hashed ones."""
+        return len(self.numbers) + (1 << self.hash_bits if self.hash_bits is not None else 0)
+
+    def feature_of(self, column: str, value: str) -> int:
+        """The number of the feature that a text stands for."""
+        assert self.hash_bits is not None
+        return len(self.numbers) + murmur3(f"{column}={value}".encode()) % (1 << self.hash_bits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON, for a model file."""
+        return {
+            "label": self.label, "numbers": list(self.numbers), "text": list(self.text),
+            "hash_bits": self.hash_bits,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """What `as_dict` wrote."""
+        bits = fields["hash_bits"]
+        numbers, text = (tuple(str(name) for name in fields[key]) for key in ("numbers", "text"))
+        return cls(str(fields["label"]), numbers, text, None if bits is None else _bits(int(bits)))
+
+
+class _TextError(Exception):
+    """A column that was taken for numbers holds text."""
+
+    def __init__(self, column: str, value: str, row: int) -> None:
+        self.column, self.value, self.row = column, value, row
+
+
+def read_csv(path: StrPath, wanted: Wanted) -> Data:
+    """Rows and labels of a CSV or TSV file."""
+    name = os.fsdecode(path)
+    text: list[str] = []  # the columns that turned out to be text
+    while True:
+        lines = _CsvRows(path)
+        columns = _columns(lines.names, wanted, tuple(text), name)
+        try:
+            return _assemble(columns, lines.names, lines.blocks(), name, lines.where)
+        except _TextError as found:
+            at = f"{name}:{lines.where(found.row)}: column {found.column!r}"
+            if wanted.columns is not None:
+                raise ValueError(f"{at}: expected a number, found {found.value!r:.40}") from None
+            if wanted.hash_bits is None:
+                raise ValueError(
+                    f"{at}: {found.value!r:.40} is no number; --hash-bits N makes features of text"
+                ) from None
+            text.append(found.column)
+
+
+class _CsvRows:
+    """The cells of a CSV file, and the lines they are on."""
+
+    def __init__(self, path: StrPath) -> None:
+        self._name = os.fsdecode(path)
+        delimiter = "\t" if data_ending(path) == ".tsv" else ","
+        self._reader = csv.reader(_text_of(path), delimiter=delimiter, strict=True)
+        self._lines: list[int] = []  # where each row of the newest block ends
+        self._before = 0  # rows in the blocks before it
+        first = next(self._rows(), None)
+        if first is None:
+            raise ValueError(f"{self._name}: has no rows")
+        self._pending = first if all(_is_number(cell) for cell in first) else None
+        self.names = [str(k + 1) for k in range(len(first))] if self._pending else first
+        if len(set(self.names)) != len(self.names):
+            double = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"{self._name}:1: two columns are called {double!r:.40}")
+
+    def where(self, row: int) -> int:
+        """The line of a row of the newest block."""
+        return self._lines[row - self._before]
+
+    def blocks(self) -> Iterator[dict[str, list[str]]]:
+        """Columns of many rows at a time."""
+        rows, self._lines = [], []
+        if self._pending is not None:
+            rows, self._lines = [self._pending], [1]
+        for cells in self._rows():
+            if len(cells) != len(self.names):
+                raise ValueError(
+                    f"{self._name}:{self._reader.line_num}: expected {len(self.names)} columns, "
+                    f"found {len(cells)}"
+                )
+            rows.append(cells)
+            self._lines.append(self._reader.line_num)
+            if len(rows) == ROWS_AT_A_TIME:
+                yield dict(zip(self.names, map(list, zip(*rows, strict=True)), strict=True))
+                self._before += len(rows)
+                rows, self._lines = [], []
+        if rows:
+            yield dict(zip(self.names, map(list, zip(*rows, strict=True)), strict=True))
+
+    def _rows(self) -> Iterator[list[str]]:
+        try:
+            for cells in self._reader:
+                if cells:  # a blank line
+                    yield cells
+        except (csv.Error, UnicodeDecodeError) as error:
+            line = self._reader.line_num + isinstance(error, UnicodeDecodeError)
+            raise ValueError(f"{self._name}:{line}: no CSV in UTF-8: {error}") from error
+
+
+def read_parquet(path: StrPath, wanted: Wanted) -> Data:
+    """Rows and labels of a Parquet file."""
+    name = os.fsdecode(path)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ValueError(f"{name}: needs pyarrow: pip install 'bridle[parquet]'") from None
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        first = (str(error).splitlines() or ["?"])[0]
+        raise ValueError(f"{name}: not a Parquet file that can be read: {first:.200}") from error
+    names = list(table.column_names)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{name}: two columns have the same name")
+    texts = tuple(n for n in names if _is_arrow_text(pa.types, table.schema.field(n).type))
+    columns = _columns(names, wanted, texts, name)
+    if columns.text and columns.hash_bits is None:
+        raise ValueError(
+            f"{name}: column {columns.text[0]!r} is text; --hash-bits N makes features of it"
+        )
+    block = {}
+    for n in {columns.label, *columns.numbers, *columns.text} & set(names):
+        values = table.column(n)
+        if values.null_count:
+            row = values.is_null().to_numpy().argmax() + 1
+            raise ValueError(f"{name}: row {row}: column {n!r} is null")
+        kind = values.type
+        if n in texts:
+            block[n] = values.cast(pa.string()).to_pylist()
+        elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            block[n] = values.to_numpy().astype(np.float64)
+        else:
+            raise ValueError(f"{name}: column {n!r} is neither numbers nor text, but {kind}")
+    if not table.num_rows:
+        raise ValueError(f"{name}: has no rows")
+    try:
+        return _assemble(columns, names, iter([block]), name, lambda row: row + 1)
+    except _TextError as found:
+        raise ValueError(
+            f"{name}: row {found.row + 1}: column {found.column!r}: expected a number, "
+            f"found {found.value!r:.40}"
+        ) from None
+
+
+def _columns(names: list[str], wanted: Wanted, text: tuple[str, ...], where: str) -> Columns:
+    """As in training, or as the user says."""
+    if wanted.columns is not None:
+        known = wanted.columns
+        label = known.label if wanted.label_column is None else wanted.label_column
+        missing = [name for name in (*known.numbers, *known.text) if name not in names]
+        if missing:
+            raise ValueError(f"{where}: has no column {missing[0]!r:.40}, which the model uses")
+        return Columns(label, known.numbers, known.text, known.hash_bits)
+    label = _label(names, wanted.label_column, where)
+    bits = None if wanted.hash_bits is None else _bits(wanted.hash_bits)
+    numbers = tuple(name for name in names if name != label and name not in text)
+    kept = tuple(name for name in text if name != label)
+    return Columns(label, numbers, tuple(n for n in names if n in kept), bits)
+
+
+def _label(names: list[str], given: str | None, where: str) -> str:
+    if given is None and "label" in names:
+        return "label"
+    if given in names:
+        return str(given)
+    listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    if given is None:
+        raise ValueError(
+            f"{where}: which column is the label? Say --label-column NAME (or a number, -1 for the "
+            f"last); there are: {listed}"
+        )
+    try:
+        number = int(given)
+        return names[number - 1 if number > 0 else number] if number else names[len(names)]
+    except (ValueError, IndexError):
+        raise ValueError(f"{where}: has no column {given!r:.40}; there are: {listed}") from None
+
+
+def _assemble(
+    columns: Columns, names: list[str], blocks: Iterator[dict[str, Any]], where: str, line: Any
+) -> Data:
+    """The matrix: numbers first, hashed text after them."""
+    import scipy.sparse as sp
+
+    labelled = columns.label in names
+    parts, labels = [], []
+    known: dict[tuple[str, str], int] = {}
+    before = 0
+    for block in blocks:
+        n = len(next(iter(block.values())))
+        numbers = np.empty((n, len(columns.numbers)), np.float32)
+        for k, name in enumerate(columns.numbers):
+            numbers[:, k] = _numbers(name, block[name], before, where, line)
+        found = [sp.csr_matrix(numbers)]
+        if columns.hash_bits is not None:
+            found.append(_hashed(columns, block, n, known))
+        parts.append(sp.hstack(found, format="csr") if len(found) > 1 else found[0])
+        if labelled:
+            labels.append(block[columns.label])
+        before += n
+    if not parts:
+        raise ValueError(f"{where}: has no rows")
+    X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+    X.sum_duplicates()
+    return Data(sp.csr_matrix(X), _labels(labels, where) if labelled else None, False, columns)
+
+
+def _numbers(name: str, cells: Any, before: int, where: str, line: Any) -> NDArray[np.float32]:
+    try:
+        values = np.asarray(cells, np.float64)
+    except (ValueError, OverflowError):
+        values = None
+    if values is None or (isinstance(cells, list) and any("_" in cell for cell in cells)):
+        bad = next(k for k, cell in enumerate(cells) if not _is_number(cell))
+        words = [k for k, cell in enumerate(cells) if cell.strip() and not _is_number(cell)]
+        if words:
+            raise _TextError(name, cells[words[0]], before + words[0])
+        raise ValueError(f"{where}:{line(before + bad)}: column {name!r} has an empty cell")
+    try:
+        return as_single(values, where)
+    except ValueError:
+        with np.errstate(over="ignore"):
+            bad = int(np.argmin(np.isfinite(values.astype(np.float32))))
+        raise ValueError(
+            f"{where}:{line(before + bad)}: column {name!r}: {cells[bad]} is not finite in single "
+            "precision"
+        ) from None
+
+
+def _hashed(
+    columns: Columns, block: dict[str, Any], n_rows: int, known: dict[tuple[str, str], int]
+) -> Any:
+    from scipy.sparse import csr_matrix
+
+    assert columns.hash_bits is not None
+    first, width = len(columns.numbers), 1 << columns.hash_bits
+    indices = np.empty((n_rows, len(columns.text)), np.int32)
+    for k, name in enumerate(columns.text):
+        for i, value in enumerate(block[name]):
+            key = (name, value)
+            if key not in known:
+                known[key] = columns.feature_of(name, value) - first
+            indices[i, k] = known[key]
+    ones = np.ones(indices.size, np.float32)
+    offsets = np.arange(n_rows + 1) * indices.shape[1]
+    return csr_matrix((ones, indices.ravel(), offsets), shape=(n_rows, width))
+
+
+def _labels(blocks: list[Any], where: str) -> NDArray[Any]:
+    values = [value for block in blocks for value in block]
+    if all(not isinstance(v, str) or _is_number(v) for v in values):
+        numbers = np.array([float(value) for value in values])
+        if np.isfinite(numbers).all():
+            return numbers
+        raise ValueError(f"{where}: has labels that are not finite")
+    if any(not str(value).strip() for value in values):
+        raise ValueError(f"{where}: has rows without a label")
+    return np.array([str(value) for value in values])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _is_arrow_text(types: Any, kind: Any) -> bool:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _bits(bits: int) -> int:
+    if not 1 <= bits <= MOST_HASH_BITS:
+        raise ValueError(f"hash bits must lie between 1 and {MOST_HASH_BITS}, got {bits}")
+    return bits
+
+
+def _text_of(path: StrPath) -> IO[str]:
+    from bridle.data.svmlight import _decompressor, _unpack
+
+    with open(path, "rb") as file:
+        opened = _decompressor(file.read(6))
+        file.seek(0)
+        raw = file.read() if opened is None else _unpack(opened, file, os.fsdecode(path))
+    return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
