@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
-from bridle import LinearProblem, LinearSVC, OnlineSVM, lam_to_C, load_model, save_model
+from bridle import (
+    LinearProblem,
+    LinearSVC,
+    OnlineSVC,
+    OnlineSVM,
+    lam_to_C,
+    load_model,
+    save_model,
+)
 from bridle.data import make_corpus
 from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
 def blocks(X, y, size):
@@ -151,7 +160,7 @@ def test_it_claims_nothing_until_it_is_certified(tmp_path):
     model = OnlineSVM([0, 1, 2], 1e-2)
     for part in blocks(X, y, 400):
         model.learn(*part)
-    save_model(tmp_path / "model", model.model())
+    save_model(tmp_path / "model", model.to_model())
     read = load_model(tmp_path / "model")
     assert read.certificate.relative_gap == np.inf
     assert np.array_equal(read.predict(X), model.predict(X))
@@ -182,7 +191,7 @@ def test_bad_settings(options, message):
 def test_bad_blocks():
     model = OnlineSVM(["no", "yes"])
     with pytest.raises(ValueError, match="nothing has been learned"):
-        model.model()
+        model.to_model()
     with pytest.raises(ValueError, match="the label maybe is none of the classes no, yes"):
         model.learn(np.ones((2, 3)), ["yes", "maybe"])
     with pytest.raises(ValueError, match="X has 2 rows, but y has 3 labels"):
@@ -190,3 +199,73 @@ def test_bad_blocks():
     with pytest.raises(ValueError, match="row 1, column 0"):
         model.learn(np.array([[1.0], [np.nan]]), ["yes", "no"])
     assert model.n_rows == 0
+
+
+# The estimator.
+
+
+@parametrize_with_checks(
+    [OnlineSVC()],
+    # A row of weight 2 is one step of twice the length, two rows are two steps.
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "weights scale steps",
+        "check_sample_weight_equivalence_on_sparse_data": "weights scale steps",
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_partial_fit_is_the_learner(n_classes):
+    X, y = stream(2000, n_classes=n_classes)
+    labels = np.array(["a", "b", "c"])[y]
+    model = OnlineSVC(1e-3, rate="constant")
+    learner = OnlineSVM(["a", "b", "c"][:n_classes], 1e-3, rate="constant")
+    for part, own in blocks(X, labels, 250):
+        model.partial_fit(part, own, classes=["a", "b", "c"][:n_classes])
+        error = learner.learn(part, own)
+    assert np.array_equal(model.coef_, learner.coef)
+    assert model.progressive_error_ == error < 0.2
+    assert model.n_rows_seen_ == 2000
+    assert np.array_equal(model.predict(X), learner.predict(X))
+    assert list(model.classes_) == ["a", "b", "c"][:n_classes]
+
+
+def test_partial_fit_goes_on_after_fit_and_fit_forgets():
+    X, y = stream(2000)
+    model = OnlineSVC(1e-3, random_state=0).fit(X[:1000], y[:1000])
+    before = model.coef_.copy()
+    assert model.n_rows_seen_ == 10_000
+    model.partial_fit(X[1000:], y[1000:])
+    assert model.n_rows_seen_ == 11_000
+    assert not np.array_equal(model.coef_, before)
+    assert np.array_equal(model.fit(X[:1000], y[:1000]).coef_, before)
+
+
+def test_the_estimator_has_a_certificate_only_when_it_is_asked_for(tmp_path):
+    X, y = stream()
+    model = OnlineSVC(1e-2).partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(model, "certificate_")
+    certificate = model.certify(X, y)
+    assert model.certificate_ is certificate
+    assert 0 <= certificate.relative_gap < 0.2
+    model.partial_fit(X, y)
+    assert not hasattr(model, "certificate_")
+    model.save(tmp_path / "model")
+    again = LinearSVC.load(tmp_path / "model")
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.certificate_.relative_gap == np.inf
+
+
+def test_calls_that_do_not_fit():
+    X, y = stream(100)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        OnlineSVC().partial_fit(X, y)
+    model = OnlineSVC().partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="not the same as on last call"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="the label 7 is none of the classes 0, 1, 2"):
+        model.partial_fit(X, np.full(100, 7))
+    with pytest.raises(ValueError, match="passes must be at least 1"):
+        OnlineSVC(passes=0).fit(X, y)

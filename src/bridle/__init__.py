@@ -91,6 +91,7 @@ _HOME = {
     "InteriorPoint": "bridle.solvers.interior_point",
     "GapWarning": "bridle.estimators",
     "LinearSVC": "bridle.estimators",
+    "OnlineSVC": "bridle.estimators",
     "OnlineSVM": "bridle.online",
     "LinearSVCCV": "bridle.estimators",
     "load_model": "bridle.model_io",

@@ -80,7 +80,7 @@ def certify_model(
     """
     if model.objective.weighted:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
-    codes = np.searchsorted(model.classes, y)
+    model, codes = model.dense(), np.searchsorted(model.classes, y)
     objective: Any = model.objective
     options: dict[str, Any] = {
         "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,

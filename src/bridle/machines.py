@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -35,8 +35,9 @@ MULTI_CLASS = ("ovr", "ovo", "crammer_singer")
 # Sees the number of the problem and its newest record; returning True ends that problem's run.
 Watcher = Callable[[int, Record], bool | None]
 
-# What to keep of a solution as soon as it is found: see `without_dual`.
-Keep = Callable[[Solution], Solution]
+# Sees the number of the problem and its solution as soon as it is found, and says what to keep of
+# it: see `without_dual` and `Weights`.
+Keep = Callable[[int, Solution], Solution]
 
 # From the worst to the best: the whole has the worst status of its parts.
 _SEVERITY = (
@@ -120,12 +121,8 @@ class Machines:
     multi_class: ClassVar[MultiClass]
 
     @property
-    def coef(self) -> Any:
-        """One row of weights per decision function: CSR if the solutions were kept so."""
-        if is_sparse(self.solutions[0].w):
-            from scipy.sparse import vstack
-
-            return vstack([solution.w for solution in self.solutions], format="csr")
+    def coef(self) -> Array:
+        """One row of weights per decision function."""
         return np.vstack([solution.w for solution in self.solutions])
 
     @property
@@ -160,9 +157,43 @@ class Machines:
         return max(solution.epochs for solution in self.solutions)
 
 
-def without_dual(solution: Solution) -> Solution:
+def without_dual(k: int, solution: Solution) -> Solution:
     """The solution without its dual point, which has a number for each row of the data."""
     return replace(solution, alpha=np.empty(0))
+
+
+class Weights:
+    """Takes the weights out of solutions as they are found: never in memory twice.
+
+    sparse: only those that are not 0, for a CSR matrix.
+    """
+
+    def __init__(self, n_functions: int, n_features: int, *, sparse: bool) -> None:
+        self._shape, self._sparse = (n_functions, n_features), sparse
+        self._table = np.empty((0, 0)) if sparse else np.empty(self._shape)
+        self._rows: list[Any] = [None] * n_functions
+
+    def take(self, k: int, solution: Solution) -> Solution:
+        """Keep the weights here; the rest of the solution goes on without them."""
+        if self._sparse:
+            stored = np.flatnonzero(solution.w)
+            self._rows[k] = stored.astype(np.int32), solution.w[stored]
+        else:
+            self._table[k] = solution.w
+        return replace(solution, w=None)
+
+    def coef(self) -> Any:
+        """All of them, once."""
+        if not self._sparse:
+            return self._table
+        from scipy.sparse import csr_matrix
+
+        ends = np.cumsum([0, *(len(indices) for indices, _ in self._rows)])
+        indices, values = np.empty(ends[-1], np.int32), np.empty(ends[-1])
+        for k, (begin, end) in enumerate(pairwise(ends)):
+            indices[begin:end], values[begin:end] = self._rows[k]
+            self._rows[k] = None
+        return csr_matrix((values, indices, ends), shape=self._shape)
 
 
 def solve_each(
@@ -190,7 +221,7 @@ def solve_each(
             callbacks=() if watch is None else (lambda record: watch(k, record),),
             start=None if start is None else start[k],
         )  # fmt: skip
-        return solution if keep is None else keep(solution)
+        return solution if keep is None else keep(k, solution)
 
     with deferred_interrupt() as interrupted:
         if workers == 1:

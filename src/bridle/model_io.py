@@ -119,7 +119,7 @@ class LinearModel:
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
     """
 
-    coef: Array
+    coef: Any  # dense, or a CSR matrix
     intercept: Array
     classes: NDArray[Any]
     objective: Objective
@@ -141,14 +141,20 @@ class LinearModel:
         check_multi_class(self.multi_class)
         functions = n_functions(self.multi_class, len(self.classes))
         problems = n_problems(self.multi_class, len(self.classes))
-        _expect(self.coef.ndim == 2 and len(self.coef) == functions, "coef", self.coef.shape)
+        shape = self.coef.shape
+        _expect(self.coef.ndim == 2 and shape[0] == functions, "coef", shape)
         _expect(self.intercept.shape == (functions,), "intercept", self.intercept.shape)
         _expect(len(self.certificates) == problems, "certificates", len(self.certificates))
         if self.alpha is not None:
             _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
             _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
-        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
+        values = self.coef.data if is_sparse(self.coef) else self.coef
+        if not (np.isfinite(values).all() and np.isfinite(self.intercept).all()):
             raise ValueError("the weights contain NaN or infinity")
+
+    def dense(self) -> Self:
+        """The same model with dense weights."""
+        return replace(self, coef=self.coef.toarray()) if is_sparse(self.coef) else self
 
     @property
     def n_features(self) -> int:
@@ -168,6 +174,10 @@ class LinearModel:
         A feature that no training row had has weight 0 in every optimum, so that further features
         change nothing; features that the data do not have contribute nothing.
         """
+        if is_sparse(self.coef):
+            coef = self.coef.copy()
+            coef.resize((coef.shape[0], n_features))
+            return replace(self, coef=coef)
         kept = self.coef[:, :n_features]
         coef = np.zeros((len(kept), n_features))
         coef[:, : kept.shape[1]] = kept
@@ -202,7 +212,7 @@ class LinearModel:
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """For `save_model`."""
-        fields = {
+        fields: dict[str, Any] = {
             "classes": classes_to_json(self.classes),
             "objective": self.objective.as_dict(),
             "certificates": certificates_to_json(self.certificates),
@@ -212,7 +222,16 @@ class LinearModel:
             "info": self.info,
             "multi_class": self.multi_class,
         }
-        arrays = {"coef": self.coef, "intercept": self.intercept}
+        arrays: dict[str, NDArray[Any]] = {"intercept": self.intercept}
+        if is_sparse(self.coef):
+            fields["n_features"] = self.n_features
+            arrays |= {
+                "coef_indptr": self.coef.indptr.astype(np.int64),
+                "coef_indices": self.coef.indices.astype(np.int64),
+                "coef_values": self.coef.data,
+            }
+        else:
+            arrays["coef"] = self.coef
         return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
 
     @classmethod
@@ -225,7 +244,7 @@ class LinearModel:
         calibrators = getattr(estimator, "calibrators_", None)
         C = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # found by LinearSVCCV
         return cls(
-            coef=np.asarray(estimator.coef_, np.float64),
+            coef=estimator.coef_,
             intercept=np.asarray(estimator.intercept_, np.float64),
             classes=estimator.classes_,
             objective=Objective(
@@ -276,7 +295,7 @@ class LinearModel:
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """For `load_model`."""
         return cls(
-            coef=_doubles(arrays["coef"]),
+            coef=_coef(fields, arrays),
             intercept=_doubles(arrays["intercept"]),
             classes=classes_from_json(fields["classes"]),
             objective=Objective.from_dict(fields["objective"]),
@@ -316,9 +335,11 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
 
 
 def as_model(model: Any) -> Any:
-    """A model as it is; a fitted LinearSVC, LinearSVCCV or SVC as the model that it holds."""
+    """A model as it is; a fitted LinearSVC, LinearSVCCV, SVC or OnlineSVC as the model it holds."""
     if hasattr(model, "parts"):
         return model
+    if hasattr(model, "to_model"):
+        return model.to_model()
     if not hasattr(model, "certificates_"):
         raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
     if hasattr(model, "support_vectors_"):
@@ -435,6 +456,18 @@ def _array(entry: Mapping[str, Any], body: bytearray, header_size: int) -> NDArr
     if offset % ALIGNMENT or begin + count * np.dtype(dtype).itemsize > len(body):
         raise ValueError(f"array {name!r:.40} does not lie within the file")
     return np.frombuffer(body, dtype, count, begin).reshape(shape)
+
+
+def _coef(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if "coef" in arrays:
+        return _doubles(arrays["coef"])
+    import scipy.sparse as sp
+
+    indptr, indices = arrays["coef_indptr"], arrays["coef_indices"]
+    shape = (len(indptr) - 1, _count(fields["n_features"]))
+    coef = sp.csr_matrix((_doubles(arrays["coef_values"]), indices, indptr), shape=shape)
+    coef.check_format(full_check=True)
+    return coef
 
 
 def _doubles(array: NDArray[Any]) -> Array:

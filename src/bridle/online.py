@@ -142,7 +142,7 @@ class OnlineSVM:
         labels: NDArray[Any] = self.classes[decide(self.decision_function(X))]
         return labels
 
-    def model(self) -> LinearModel:
+    def to_model(self) -> LinearModel:
         """For `save_model` and the command line; it claims nothing: its gap is infinite."""
         if not self.n_rows:
             raise ValueError("nothing has been learned yet")
@@ -170,7 +170,7 @@ class OnlineSVM:
         from bridle.certify import certify_model
 
         X = as_matrix(X)
-        model = self.model().resized(X.shape[1])
+        model = self.to_model().resized(X.shape[1])
         objective = replace(model.objective, C=lam_to_C(self.lam, X.shape[0]))
         return certify_model(
             replace(model, objective=objective), X, y, max_seconds=max_seconds, n_threads=n_threads

@@ -9,6 +9,7 @@ from typing import Any
 _HOME = {
     "LinearSVC": "bridle.estimators.linear",
     "LinearSVCCV": "bridle.estimators.linear_cv",
+    "OnlineSVC": "bridle.estimators.online",
     "SVC": "bridle.estimators.svc",
     "GapWarning": "bridle.estimators.base",
     "ChainSVM": "bridle.estimators.chain",
@@ -26,6 +27,7 @@ __all__ = [
     "LinearSVCCV",
     "MulticlassSVC",
     "MultivariateSVC",
+    "OnlineSVC",
     "RankSVM",
     "StructuredSVM",
 ]

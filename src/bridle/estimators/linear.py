@@ -27,9 +27,11 @@ from bridle.estimators.base import (
 from bridle.folds import deal, held_out_scores
 from bridle.losses import Loss
 from bridle.machines import (
+    Keep,
     Machines,
     MultiClass,
     Watcher,
+    Weights,
     about,
     check_multi_class,
     class_scores,
@@ -45,6 +47,7 @@ from bridle.multiclass import solve_multiclass
 from bridle.ovo import rows_of
 from bridle.problem import Bias
 from bridle.rows import is_sparse
+from bridle.solve import Solution
 from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
@@ -64,7 +67,7 @@ _MATRIX: dict[str, Any] = {
 CALIBRATION_FOLDS = 5
 
 # So many scores are held at once while predicting.
-_BLOCK = 2**22
+_BLOCK = 2**20
 
 
 def _has_probability(estimator: LinearSVC) -> bool:
@@ -99,6 +102,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes; "crammer_singer", all classes in one problem, which has the hinge loss, no free
         intercept, no warm start and no `dual_coef_`.
     store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
+    sparse_coef : keep `coef_` as a CSR matrix, class by class as they are solved: for many classes.
+        The same as `sparsify()` after the fit, at a lower peak of memory.
     probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
         rows by models that have not seen them, from five folds. A fit then takes six times as long;
         max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
@@ -127,7 +132,9 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     calibrators_: list[Calibrator]
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
-    multi_class: MultiClass = "ovr"  # of subclasses that have no such parameter
+    # Of subclasses that have no such parameters.
+    multi_class: MultiClass = "ovr"
+    sparse_coef: bool = False
 
     def __init__(
         self,
@@ -148,6 +155,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = None,
         multi_class: MultiClass = "ovr",
         store_dual: bool | None = None,
+        sparse_coef: bool = False,
         probability: Literal["platt", "isotonic", False] = False,
     ) -> None:
         self.C = C
@@ -166,6 +174,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_threads = n_threads
         self.multi_class = multi_class
         self.store_dual = store_dual
+        self.sparse_coef = sparse_coef
         self.probability = probability
 
     def fit(
@@ -197,12 +206,19 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "solver": self.solver, "stop": self._stop(), "seed": seed,
         }  # fmt: skip
         costs = with_class_weight(weights, self.class_weight, classes, codes)
+        shelf = None
+        if self.multi_class != "crammer_singer":
+            n = n_functions(self.multi_class, len(classes))
+            shelf = Weights(n, X.shape[1], sparse=self.sparse_coef)
         found = solve_multiclass(
             X, codes, len(classes), C, watch=self._watcher(classes), sample_weight=costs,
             start=self._starts(classes, codes, costs, X.shape[1]),
-            keep=None if self._stores_dual(len(classes)) else without_dual, **options,
+            keep=self._keeper(len(classes), shelf), **options,
         )  # fmt: skip
         self._keep(found, classes, codes, costs)
+        self.coef_ = found.coef if shelf is None else shelf.coef()
+        if self.sparse_coef:
+            self.sparsify()
         self.weighted_ = weights is not None or self.class_weight is not None
         self._warn()
         if hasattr(self, "calibrators_"):
@@ -228,6 +244,17 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             two = n_classes == 2 and self.multi_class != "crammer_singer"
             return two or self.warm_start
         return self.store_dual
+
+    def _keeper(self, n_classes: int, shelf: Weights | None) -> Keep:
+        """What to keep of each solution: with many classes the rest must go at once."""
+        stores = self._stores_dual(n_classes)
+
+        def keep(k: int, solution: Solution) -> Solution:
+            if not stores:
+                solution = without_dual(k, solution)
+            return solution if shelf is None else shelf.take(k, solution)
+
+        return keep
 
     def _calibrate(
         self,
@@ -322,6 +349,22 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
+    def sparsify(self) -> LinearSVC:
+        """Keep `coef_` as a CSR matrix, which is smaller if more than half of it is zero."""
+        check_is_fitted(self)
+        if not is_sparse(self.coef_):
+            from scipy.sparse import csr_matrix
+
+            self.coef_ = csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> LinearSVC:
+        """Keep `coef_` as an array again."""
+        check_is_fitted(self)
+        if is_sparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which the command line reads too."""
         check_is_fitted(self)
@@ -409,7 +452,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         solutions = found.solutions
         self.classes_ = classes
-        self.coef_, self.intercept_ = found.coef, found.intercept
+        self.intercept_ = found.intercept
         if self._stores_dual(len(classes)):
             self.dual_coef_ = np.zeros((len(solutions), len(codes)))
             rows = self._rows_of(codes, costs)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bridle.exchange.scikit_learn import from_sklearn, to_sklearn
-from bridle.model_io import ModelError, StrPath, as_model
+from bridle.model_io import LinearModel, ModelError, StrPath, as_model
 
 FORMATS = {
     "liblinear": "bridle.exchange.liblinear",
@@ -38,7 +38,10 @@ def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
         what = "does not end in the name of a format" if format is None else "is no format"
         shown = os.fsdecode(path) if format is None else repr(format)
         raise ValueError(f"{shown} {what}: {', '.join(FORMATS)}")
-    importlib.import_module(FORMATS[name]).write(path, as_model(model))
+    held = as_model(model)
+    if isinstance(held, LinearModel):
+        held = held.dense()
+    importlib.import_module(FORMATS[name]).write(path, held)
 
 
 def import_model(path: StrPath, C: float = 1.0) -> Any:

@@ -21,7 +21,7 @@ def to_sklearn(model: Any) -> Any:
         C=objective.C, loss=objective.loss, fit_intercept=objective.bias != "none",
         intercept_scaling=objective.bias_scale,
     )  # fmt: skip
-    peer.coef_, peer.intercept_ = model.coef.copy(), model.intercept.copy()
+    peer.coef_, peer.intercept_ = model.dense().coef.copy(), model.intercept.copy()
     peer.classes_, peer.n_features_in_ = model.classes, model.n_features
     peer.n_iter_ = 0
     if "feature_names" in model.info:

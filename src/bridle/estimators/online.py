@@ -1,0 +1,175 @@
+"""OnlineSVC: linear support vector classification of a stream, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bridle.certificate import Certificate, total
+from bridle.estimators.base import encode_labels, row_weights, seed_from
+from bridle.model_io import LinearModel, save_model
+from bridle.online import OnlineRate, OnlineSVM
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+Array = NDArray[np.float64]
+
+_MATRIX: dict[str, Any] = {
+    "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
+}  # fmt: skip
+
+# Rows that `fit` learns from at a time.
+_BLOCK = 1000
+
+
+class OnlineSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear support vector classification of rows that keep coming; see `bridle.online`.
+
+    `partial_fit` learns from a block of rows and can forget it; it knows how well it would have
+    done on the block before. Where all rows are at hand, LinearSVC finds the optimum and proves it.
+
+    Parameters
+    ----------
+    lam : of lam/2 |w|^2 + mean loss; LinearSVC's C is 1 / (lam n_rows).
+    rate : "decaying" for a source that does not change: the model settles; "constant" for one that
+        does: the model follows.
+    eta0 : the first step, or every one; None takes 1 / mean |x|^2 of the first block.
+    loss : "hinge" or "squared_hinge".
+    fit_intercept : a constant feature, part of |w|^2.
+    passes : of `fit` over its rows, each in a random order.
+    random_state : int, RandomState or None, for those orders. `partial_fit` takes rows as they are.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
+    progressive_error_ : the share of rows that were misclassified before they were learned, by
+        weight: an estimate of the error on what comes next. NaN until the second block.
+    last_error_ : the same of the newest block alone.
+    n_rows_seen_ : how many rows were learned from.
+    certificate_, certificates_ : only after `certify`, until the model learns again: how far from
+        the optimum it is on the rows that were given there. Of rows that are gone nothing is known.
+    """
+
+    classes_: NDArray[Any]
+    coef_: Array
+    intercept_: Array
+
+    def __init__(
+        self,
+        lam: float = 1e-4,
+        *,
+        rate: OnlineRate = "decaying",
+        eta0: float | None = None,
+        loss: str = "hinge",
+        fit_intercept: bool = True,
+        passes: int = 10,
+        random_state: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.rate = rate
+        self.eta0 = eta0
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.passes = passes
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
+    ) -> OnlineSVC:
+        """Forget what was learned; learn from these rows, `passes` times."""
+        if self.passes < 1:
+            raise ValueError(f"passes must be at least 1, got {self.passes}")
+        X, labels = validate_data(self, X, y, **_MATRIX)
+        weights = row_weights(sample_weight, X.shape[0])
+        classes, codes = encode_labels(labels, weights)
+        used = np.flatnonzero(codes >= 0 if weights is None else weights > 0)
+        self._learner = self._new(classes, X.shape[1])
+        rng = np.random.default_rng(seed_from(self.random_state))
+        for _ in range(self.passes):
+            order = rng.permutation(used)
+            for begin in range(0, len(order), _BLOCK):
+                rows = order[begin : begin + _BLOCK]
+                own = None if weights is None else weights[rows]
+                self._learner.learn(X[rows], classes[codes[rows]], own)
+        self._show()
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | float | None = None,
+    ) -> OnlineSVC:
+        """Score a block of rows, then learn from it.
+
+        classes: all labels that there will ever be; needed in the first call.
+        """
+        first = not hasattr(self, "_learner")
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        X, labels = validate_data(self, X, y, reset=first, **_MATRIX)
+        if first:
+            assert classes is not None
+            self._learner = self._new(np.unique(classes), X.shape[1])
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
+                f"{self.classes_!r}"
+            )
+        self._learner.learn(X, labels, row_weights(sample_weight, X.shape[0]))
+        self._show()
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """w.x + b: (n,) for two classes, else (n, n_classes)."""
+        check_is_fitted(self)
+        return self._learner.decision_function(validate_data(self, X, reset=False, **_MATRIX))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        check_is_fitted(self)
+        return self._learner.predict(validate_data(self, X, reset=False, **_MATRIX))
+
+    def certify(self, X: Any, y: ArrayLike, *, max_seconds: float = 60.0) -> Certificate:
+        """How far from the optimum of lam/2 |w|^2 + mean loss on these rows the model is."""
+        check_is_fitted(self)
+        X, labels = validate_data(self, X, y, reset=False, **_MATRIX)
+        self.certificates_ = list(self._learner.certify(X, labels, max_seconds=max_seconds))
+        self.certificate_ = total(self.certificates_)
+        return self.certificate_
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file, which `LinearSVC.load` and the command line read."""
+        save_model(path, self)
+
+    def to_model(self) -> LinearModel:
+        """For `save_model`; it claims nothing: its gap is infinite."""
+        check_is_fitted(self)
+        return self._learner.to_model()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learner")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _new(self, classes: NDArray[Any], n_features: int) -> OnlineSVM:
+        return OnlineSVM(
+            classes, self.lam, rate=self.rate, eta0=self.eta0, loss=self.loss,
+            fit_intercept=self.fit_intercept, n_features=n_features,
+        )  # fmt: skip
+
+    def _show(self) -> None:
+        learner = self._learner
+        self.classes_ = learner.classes
+        self.coef_, self.intercept_ = learner.coef, learner.intercept
+        self.progressive_error_ = learner.progressive_error
+        self.last_error_ = learner.last_error
+        self.n_rows_seen_ = learner.n_rows
+        for name in ("certificate_", "certificates_"):
+            if hasattr(self, name):
+                delattr(self, name)
