@@ -108,7 +108,7 @@ private:
   double precision_, centre_, sigma_ = 1, balance_ = 0;
 };
 
-template <class Rows, class Loss> class DcdOn final : public DualCoordinateDescent {
+template <class Rows, class Loss> class DcdOn : public DualCoordinateDescent {
 public:
   // The weights have the precision of the data: float32 weights halve the cache they need, and an
   // error e in w costs only |e|^2 / 2 of the gap.
@@ -191,7 +191,7 @@ public:
 
   double bias() const override { return bias_.value(); }
 
-private:
+protected: // for StreamedDcdOn
   static constexpr W infinity = std::numeric_limits<W>::infinity();
   static constexpr int64_t rows_ahead = 4;
   // Non-zeros that a block reads between two exchanges, for each weight that these cost.

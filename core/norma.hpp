@@ -37,7 +37,7 @@ public:
       : Norma(rows.n_rows, rows.n_features + 1), rows_(rows), signed_cost_(signed_cost),
         squared_norms_(squared_norms), rho_(rho),
         faded_(std::pow(1 - rho, static_cast<double>(tau))),
-        order_(sampling, rows.n_rows, 1, bucket), weights_(rows, start_w, start_alpha),
+        order_(sampling, rows.n_rows, 1, bucket), weights_(rows, start_w, start_alpha, rows.n_rows),
         window_(tau, -1) {}
 
   void run(int64_t n_steps, Rng &rng) override {

@@ -15,10 +15,17 @@ template <class Rows> class ScaledWeights {
 public:
   using W = typename Rows::Value;
 
-  ScaledWeights(const Rows &rows, const double *start_w, const double *start_alpha)
+  // n_rows: of the data, of which `rows` may be a part (see `enter`).
+  ScaledWeights(const Rows &rows, const double *start_w, const double *start_alpha, int64_t n_rows)
       : rows_(rows), v_(start_w, start_w + rows.n_features + 1),
-        beta_(start_alpha, start_alpha + rows.n_rows) {
+        beta_(start_alpha, start_alpha + n_rows) {
     refresh_norm();
+  }
+
+  // From now on row i is row i of this part, which begins with the data's row `first`.
+  void enter(const Rows &part, int64_t first) {
+    rows_ = part;
+    first_ = first;
   }
 
   double margin(int64_t i, double y) const {
@@ -40,10 +47,10 @@ public:
     const double step = coefficient / scale_;
     squared_norm_ += 2 * step * margin / scale_ + step * step * row_squared_norm;
     rows_.add(i, static_cast<W>(step * y), v_.data());
-    beta_[i] += step;
+    beta_[first_ + i] += step;
     if (averaging_) {
       rows_.add(i, static_cast<double>(sum_of_scales_ * step * y), u_.data());
-      u_beta_[i] += sum_of_scales_ * step;
+      u_beta_[first_ + i] += sum_of_scales_ * step;
     }
   }
 
@@ -115,6 +122,7 @@ private:
   }
 
   Rows rows_;
+  int64_t first_ = 0;
   std::vector<W> v_;
   std::vector<double> beta_;
   double scale_ = 1, squared_norm_ = 0; // squared_norm_ = |v|^2

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
+#include <variant>
 #include <vector>
 
 namespace bridle {
@@ -40,6 +42,9 @@ public:
   StochasticGradient(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
   virtual ~StochasticGradient() = default;
   virtual void run(int64_t n_steps, Rng &rng) = 0;
+  // The steps to come are on this part of the data, which begins with row `first`.
+  virtual void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
+                     int64_t first) = 0;
   virtual void set_rate(Rate rate, int64_t t) = 0; // the next step is number t + 1
   virtual void set_bias(double bias) = 0;
   virtual void restart_average() = 0;
@@ -60,19 +65,33 @@ struct SgdSettings {
 
 template <class Rows, class Loss> class SgdOn final : public StochasticGradient {
 public:
+  // n_rows: of the data, of which `rows` may be a part; start_alpha has as many entries.
   SgdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-        const double *start_w, double start_bias, const double *start_alpha,
+        const double *start_w, double start_bias, const double *start_alpha, int64_t n_rows,
         const SgdSettings &settings)
-      : StochasticGradient(rows.n_rows, rows.n_features + 1), rows_(rows),
-        signed_cost_(signed_cost), squared_norms_(squared_norms), rate_(settings.rate),
-        batch_(settings.batch), radius_(settings.radius), bias_rate_(settings.bias_rate),
+      : StochasticGradient(n_rows, rows.n_features + 1), rows_(rows), signed_cost_(signed_cost),
+        squared_norms_(squared_norms), rate_(settings.rate), batch_(settings.batch),
+        radius_(settings.radius), bias_rate_(settings.bias_rate), bucket_(settings.bucket),
         order_(settings.sampling, rows.n_rows, settings.batch, settings.bucket),
-        weights_(rows, start_w, start_alpha), bias_(start_bias), picked_(settings.batch),
+        weights_(rows, start_w, start_alpha, n_rows), bias_(start_bias), picked_(settings.batch),
         t_(settings.steps_before) {
     if (settings.keep_random) {
       random_w_.resize(rows.n_features + 1);
-      random_alpha_.resize(rows.n_rows);
+      random_alpha_.resize(n_rows);
     }
+  }
+
+  void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
+             int64_t first) override {
+    const Rows *rows = std::get_if<Rows>(&part);
+    if (!rows || rows->n_features != rows_.n_features || rows->n_rows < 1 || first < 0 ||
+        rows->n_rows > n_rows - first)
+      throw std::invalid_argument("these rows are no part of the data that the kernel was made of");
+    rows_ = *rows;
+    signed_cost_ = signed_cost;
+    squared_norms_ = squared_norms;
+    order_ = RowOrder(Sampling::epochs, rows->n_rows, batch_, bucket_);
+    weights_.enter(rows_, first);
   }
 
   void run(int64_t n_steps, Rng &rng) override {
@@ -125,7 +144,7 @@ private:
       random_bias_ = output(Output::last, random_w_.data(), random_alpha_.data());
 
     const double rho = rate_.at(++t_);
-    const double share = rho * static_cast<double>(rows_.n_rows) / static_cast<double>(batch_);
+    const double share = rho * static_cast<double>(n_rows) / static_cast<double>(batch_);
     for (Picked &picked : picked_)
       picked = pick(order_.next(rng), share);
     weights_.shrink(1 - rho);
@@ -180,6 +199,7 @@ private:
   Rate rate_;
   int64_t batch_;
   double radius_, bias_rate_;
+  int64_t bucket_;
   RowOrder order_;
   ScaledWeights<Rows> weights_;
   double bias_, sum_of_biases_ = 0;

@@ -26,16 +26,21 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
-  expect_size(start_alpha, n_rows(rows), "start_alpha");
-  if (settings.batch < 1 || settings.batch > n_rows(rows))
-    throw std::invalid_argument("batch must be in 1.." + std::to_string(n_rows(rows)));
+  const auto n = static_cast<int64_t>(start_alpha.shape(0));
+  if (n < n_rows(rows) || n_rows(rows) < 1)
+    throw std::invalid_argument(
+        "start_alpha must have an entry for each row, and there must be one");
+  if (settings.batch < 1 || settings.batch > n)
+    throw std::invalid_argument("batch must be in 1.." + std::to_string(n));
+  if (n > n_rows(rows) && settings.sampling != Sampling::epochs)
+    throw std::invalid_argument("parts of the data are sampled in epochs");
   if (settings.bucket < 1)
     throw std::invalid_argument("bucket must be at least 1");
   return std::visit(
       [&](const auto &r, auto l) -> std::unique_ptr<StochasticGradient> {
         using On = SgdOn<std::decay_t<decltype(r)>, decltype(l)>;
         return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
-                                    start_bias, start_alpha.data(), settings);
+                                    start_bias, start_alpha.data(), n, settings);
       },
       rows.view, loss_from_name(loss));
 }
@@ -67,6 +72,16 @@ void bind_sgd(nb::module_ &m) {
   nb::class_<StochasticGradient>(m, "StochasticGradient")
       .def("run", &StochasticGradient::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "enter",
+          [](StochasticGradient &self, const PyRows &rows, Vector<double> signed_cost,
+             Vector<double> squared_norms, int64_t first) {
+            expect_size(signed_cost, n_rows(rows), "signed_cost");
+            expect_size(squared_norms, n_rows(rows), "squared_norms");
+            self.enter(rows.view, signed_cost.data(), squared_norms.data(), first);
+          },
+          nb::arg("rows"), nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("first"),
+          "The steps to come are on this part, which must outlive them.")
       .def("set_rate", &StochasticGradient::set_rate, nb::arg("rate"), nb::arg("t"))
       .def("set_bias", &StochasticGradient::set_bias, nb::arg("bias"))
       .def("restart_average", &StochasticGradient::restart_average)
@@ -79,7 +94,9 @@ void bind_sgd(nb::module_ &m) {
             return self.output(output_from_name(which), w.data(), alpha.data());
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
-  // The kernel reads rows, costs and squared norms in place: they must outlive it.
+  // The kernel reads rows, costs and squared norms in place: they must outlive it, or its use until
+  // it enters others. Where start_alpha has more entries than there are rows, the rows are the
+  // first part of the data.
   m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
         nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_bias"), nb::arg("start_alpha"),
         nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),

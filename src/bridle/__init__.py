@@ -20,6 +20,7 @@ _HOME = {
     "SquaredHinge": "bridle.losses",
     "PerceptronLoss": "bridle.losses",
     "LinearProblem": "bridle.problem",
+    "StreamedProblem": "bridle.streamed_problem",
     "KernelProblem": "bridle.kernel_problem",
     "Expansion": "bridle.kernel_problem",
     "lam_to_C": "bridle.problem",

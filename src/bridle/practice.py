@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from bridle import _core
@@ -35,12 +36,16 @@ def take(problem: LinearProblem, rows: NDArray[np.int64]) -> LinearProblem:
     )  # fmt: skip
 
 
-def subsample(problem: LinearProblem, n: int, seed: int = 0) -> LinearProblem:
+def subsample(problem: Any, n: int, seed: int = 0) -> LinearProblem:
     """The problem on n rows drawn at random among those that count, both classes present."""
+    if problem.kind == "streamed":
+        sample: LinearProblem = problem.sample(n, seed)
+        return sample
     rng = np.random.default_rng(seed)
     useful = np.flatnonzero(problem.cost > 0)
     if problem.n_rows <= n:
-        return problem
+        whole: LinearProblem = problem
+        return whole
     drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
     for label in (-1, 1):
         if not (problem.y[drawn] == label).any():

@@ -64,7 +64,65 @@ class Judgement:
     infeasible: Array | None = None
 
 
-class LinearProblem:
+class LinearObjective:
+    """What every linear problem knows, wherever its rows are."""
+
+    C: float
+    loss: Loss
+    bias: Bias
+    bias_scale: float
+    n_rows: int
+    n_features: int
+
+    @property
+    def lam(self) -> float:
+        """1 / (m C): the same objective as lam/2 |w|^2 + 1/m sum loss, divided by lam."""
+        return C_to_lam(self.C, self.n_rows)
+
+    @property
+    def hard_margin(self) -> bool:
+        """Whether C is infinite."""
+        return bool(np.isinf(self.C))
+
+    @property
+    def bias_precision(self) -> float:
+        """The factor of b^2/2 in the objective: 0 for a free bias, infinite for none."""
+        if self.bias == "regularised":
+            return self.bias_scale**-2
+        return 0.0 if self.bias == "free" else np.inf
+
+    def join(self, w: ArrayLike, b: float = 0.0) -> Array:
+        """One vector of n_features + 1 weights: the last belongs to the constant feature."""
+        w = check_vector(w, self.n_features, "w")
+        return np.append(w, b / self.bias_scale if self.bias == "regularised" else 0.0)
+
+    def split(self, joined: Array, free_bias: float = 0.0) -> tuple[Array, float]:
+        """Weights and intercept from the joined vector; a free bias comes from elsewhere."""
+        if self.bias == "regularised":
+            return joined[:-1], float(joined[-1]) * self.bias_scale
+        return joined[:-1], free_bias if self.bias == "free" else 0.0
+
+    def _check_bias(self, b: float) -> None:
+        if self.bias == "none" and b != 0:
+            raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
+
+    def _set_objective(self, C: float, loss: str | Loss, bias: Bias, bias_scale: float) -> None:
+        if bias not in BIASES:
+            raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
+        if not (bias_scale > 0 and np.isfinite(bias_scale)):
+            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
+        self.C = _check_C(C)
+        self.loss = loss_from(loss)
+        self.bias = bias
+        self.bias_scale = float(bias_scale)
+
+    @property
+    def constant_feature(self) -> float:
+        """The value of the feature that stands for the bias; 0 where none does."""
+        return self.bias_scale if self.bias == "regularised" else 0.0
+
+
+class LinearProblem(LinearObjective):
     """1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)) on the rows of X, which is not copied.
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. y: -1 or +1. C: inf is
@@ -85,19 +143,9 @@ class LinearProblem:
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
-        if bias not in BIASES:
-            raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        if not (bias_scale > 0 and np.isfinite(bias_scale)):
-            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
-        self.C = _check_C(C)
-        self.loss = loss_from(loss)
-        self.bias = bias
-        self.bias_scale = float(bias_scale)
-        self.n_threads = (
-            _core.hardware_threads() if n_threads is None else _check_threads(n_threads)
-        )
-        constant = self.bias_scale if bias == "regularised" else 0.0
-        self.X, self.rows, self.squared_norms = make_rows(X, constant, self.n_threads)
+        self._set_objective(C, loss, bias, bias_scale)
+        self.n_threads = check_threads(n_threads)
+        self.X, self.rows, self.squared_norms = make_rows(X, self.constant_feature, self.n_threads)
         self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
         self.sample_weight = check_weights(sample_weight, self.n_rows)
         self.y = check_labels(y, self.n_rows)
@@ -114,7 +162,7 @@ class LinearProblem:
         """The same rows with other labels, C or weights: shared, not copied or checked again."""
         other = copy.copy(self)
         if n_threads is not None:
-            other.n_threads = _check_threads(n_threads)
+            other.n_threads = check_threads(n_threads)
         if C is not None:
             other.C = _check_C(C)
         if sample_weight is not None:
@@ -132,38 +180,15 @@ class LinearProblem:
         self.upper = self.loss.upper(self.cost)
 
     @property
-    def lam(self) -> float:
-        """1 / (m C): the same objective as lam/2 |w|^2 + 1/m sum loss, divided by lam."""
-        return C_to_lam(self.C, self.n_rows)
-
-    @property
-    def hard_margin(self) -> bool:
-        """Whether C is infinite."""
-        return bool(np.isinf(self.C))
+    def squared_radius(self) -> float:
+        """A bound on |w*|^2."""
+        return self.loss.squared_radius(self.cost)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the data, in which solvers work."""
         dtype: np.dtype[Any] = self.X.dtype
         return dtype
-
-    @property
-    def bias_precision(self) -> float:
-        """The factor of b^2/2 in the objective: 0 for a free bias, infinite for none."""
-        if self.bias == "regularised":
-            return self.bias_scale**-2
-        return 0.0 if self.bias == "free" else np.inf
-
-    def join(self, w: ArrayLike, b: float = 0.0) -> Array:
-        """One vector of n_features + 1 weights: the last belongs to the constant feature."""
-        w = check_vector(w, self.n_features, "w")
-        return np.append(w, b / self.bias_scale if self.bias == "regularised" else 0.0)
-
-    def split(self, joined: Array, free_bias: float = 0.0) -> tuple[Array, float]:
-        """Weights and intercept from the joined vector; a free bias comes from elsewhere."""
-        if self.bias == "regularised":
-            return joined[:-1], float(joined[-1]) * self.bias_scale
-        return joined[:-1], free_bias if self.bias == "free" else 0.0
 
     def scores(self, w: ArrayLike, b: float = 0.0) -> Array:
         """w.x_i + b for every row."""
@@ -257,10 +282,6 @@ class LinearProblem:
         _core.combine(self.rows, alpha * self.y, out, self.n_threads)
         return out
 
-    def _check_bias(self, b: float) -> None:
-        if self.bias == "none" and b != 0:
-            raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
-
     def _is_feasible(self, alpha: Array) -> bool:
         slack = ROUNDING * np.where(np.isfinite(self.upper), self.upper, 0.0)
         inside = bool(np.all(alpha >= -slack) and np.all(alpha <= self.upper + slack))
@@ -328,7 +349,10 @@ def _check_C(C: float) -> float:  # noqa: N802
     return float(C)
 
 
-def _check_threads(n_threads: int) -> int:
+def check_threads(n_threads: int | None) -> int:
+    """The number of threads; None is as many as the hardware has."""
+    if n_threads is None:
+        return _core.hardware_threads()
     if int(n_threads) < 1:
         raise ValueError(f"n_threads must be at least 1, got {n_threads}")
     return int(n_threads)

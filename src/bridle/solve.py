@@ -158,7 +158,8 @@ class _Run:
         if estimate is not None and tol is not None:
             if estimate <= tol:
                 return True
-            if not self.callbacks and not getattr(self.problem, "may_fail", False):
+            dear = getattr(self.problem, "certificates_cost_reading", False)
+            if dear or not (self.callbacks or getattr(self.problem, "may_fail", False)):
                 return len(self.trace) + 1 <= 0.05 * self.last.epoch
         cheap = len(self.trace) < 0.1 * self.last.epoch
         if self.last.epoch < self.next_epoch and not cheap:

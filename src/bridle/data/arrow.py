@@ -26,7 +26,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from bridle.model_io import replacing
@@ -45,6 +45,7 @@ BATCH_BYTES = 16 << 20  # of a batch that we write, about
 _MOST_FEATURES = 2**62
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_ALIGNMENT = 64  # of arrays in a buffer
 _DIGITS = 20  # the number of features is known when all rows were seen: a place is kept for it
 
 
@@ -87,8 +88,9 @@ class Batch:
         """The rows as a SciPy matrix, without a copy, not checked: LinearProblem does that."""
         from scipy.sparse import csr_matrix
 
-        X: Any = csr_matrix((self.n_rows, self.n_features), dtype=self.values.dtype)
-        X.data, X.indices, X.indptr = self.values, self.columns, self.offsets
+        X = csr_matrix((self.n_rows, self.n_features), dtype=self.values.dtype)
+        X.data, X.indices = self.values, self.columns
+        X.indptr = cast(Any, self.offsets)
         return X
 
     @property
@@ -129,12 +131,14 @@ class _Spans:
     values: _Span
 
     @property
+    def by_row(self) -> list[_Span]:
+        """With an entry for each row, or one more."""
+        spans = (self.label, self.qid, self.weight, self.index_offsets, self.value_offsets)
+        return [span for span in spans if span is not None]
+
+    @property
     def all(self) -> list[_Span]:
-        spans = (
-            self.label, self.qid, self.weight, self.index_offsets, self.columns,
-            self.value_offsets, self.values,
-        )  # fmt: skip
-        return [span for span in spans if span is not None and span.count > 0]
+        return [span for span in (*self.by_row, self.columns, self.values) if span.count > 0]
 
     @property
     def begin(self) -> int:
@@ -143,6 +147,22 @@ class _Spans:
     @property
     def end(self) -> int:
         return max((span.end for span in self.all), default=0)
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Some rows of a batch, and where their entries are among those of the batch."""
+
+    batch: int
+    begin: int
+    end: int
+    first_index: int
+    first_value: int
+    nnz: int
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.end - self.begin)
 
 
 class ArrowRows:
@@ -258,57 +278,161 @@ class ArrowRows:
 
     def batch(self, k: int) -> Batch:
         """Views of the mapped file: valid as long as these rows are open."""
-        return self._batch(k, self._map, 0)
+        return self.view(self._whole(k))
 
-    def load(self, k: int, buffer: memoryview | None = None) -> Batch:
-        """Batch k read into the buffer, or into memory of its own: nothing of it stays mapped."""
+    def view(self, rows: RowRange) -> Batch:
+        """Some rows of a batch, as views of the mapped file."""
+        spans = self._spans[rows.batch]
+        some, ends = slice(rows.begin, rows.end), slice(rows.begin, rows.end + 1)
+        return self._assemble(
+            rows, lambda span, part: span.view(self._map, 0)[part], spans, some, ends,
+            slice(None), slice(None),
+        )  # fmt: skip
+
+    def load(self, rows: int | RowRange, buffer: memoryview | None = None) -> Batch:
+        """A batch, or some rows of it, read into the buffer, or into memory of its own.
+
+        Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes.
+        """
+        if isinstance(rows, int):
+            rows = self._whole(rows)
+        found = rows
+        memory = buffer if buffer is not None else np.empty(self.range_bytes(found), np.uint8).data
+        used = 0
+
+        def read(span: _Span, part: slice) -> NDArray[Any]:
+            nonlocal used
+            begin, end, _ = part.indices(span.count)
+            piece = _Span(span.position + begin * span.dtype.itemsize, span.dtype, end - begin)
+            place = memory[used : used + piece.end - piece.position]
+            used += len(place) + -len(place) % _ALIGNMENT
+            self._read(found.batch, piece.position, place)
+            return np.frombuffer(place, span.dtype)
+
+        some, ends = slice(rows.begin, rows.end), slice(rows.begin, rows.end + 1)
+        return self._assemble(
+            rows, read, self._spans[rows.batch], some, ends,
+            slice(rows.first_index, rows.first_index + rows.nnz),
+            slice(rows.first_value, rows.first_value + rows.nnz),
+        )  # fmt: skip
+
+    def ranges(self, most_bytes: int) -> list[RowRange]:
+        """All rows in order, in ranges of about so many bytes at most; reads their ends only."""
+        return [
+            part
+            for k, spans in enumerate(self._spans)
+            for part in self._cut(k, -(-(spans.end - spans.begin) // most_bytes))
+        ]
+
+    def range_bytes(self, rows: RowRange) -> int:
+        """The size of a buffer to load these rows into."""
+        spans = self._spans[rows.batch]
+        per_row = sum(span.dtype.itemsize for span in spans.by_row)
+        entry = spans.columns.dtype.itemsize + spans.values.dtype.itemsize
+        return rows.n_rows * per_row + rows.nnz * entry + 8 * _ALIGNMENT
+
+    def column(self, k: int, name: str) -> NDArray[Any]:
+        """The column label, qid or weight of batch k, read into memory of its own."""
+        span: _Span = getattr(self._spans[k], name)
+        memory = np.empty(span.count, span.dtype)
+        self._read(k, span.position, memory.view(np.uint8).data)
+        return memory
+
+    def _whole(self, k: int) -> RowRange:
+        return self._cut(k, 1)[0] if self._spans[k].n_rows else RowRange(k, 0, 0, 0, 0, 0)
+
+    def _cut(self, k: int, n_ranges: int) -> list[RowRange]:
+        """The rows of batch k in so many ranges; none if it has no rows."""
         spans = self._spans[k]
-        # The same place modulo 64 as in the file: arrays stay aligned.
-        begin = spans.begin - spans.begin % 64
-        size = spans.end - begin
-        memory: Any = memoryview(np.empty(size, np.uint8).data) if buffer is None else buffer[:size]
-        done = 0
+        cuts = np.unique(np.linspace(0, spans.n_rows, max(1, n_ranges) + 1).astype(np.int64))
+        indices = self._entries(k, spans.index_offsets, cuts, spans.columns.count, "indices")
+        values = self._entries(k, spans.value_offsets, cuts, spans.values.count, "values")
+        if indices[-1] - indices[0] != values[-1] - values[0]:
+            self._offsets_of(k)  # says in which row
+        return [
+            RowRange(k, cuts[i], cuts[i + 1], indices[i], values[i], indices[i + 1] - indices[i])
+            for i in range(len(cuts) - 1)
+        ]
+
+    def _entries(
+        self, k: int, offsets: _Span, cuts: NDArray[np.int64], size: int, name: str
+    ) -> list[int]:
+        """The offsets at these rows."""
+        if offsets.count == 0:
+            return [0] * len(cuts)
+        found, memory = [], np.empty(1, offsets.dtype)
+        for cut in cuts.tolist():
+            self._read(
+                k, offsets.position + cut * offsets.dtype.itemsize, memory.view(np.uint8).data
+            )
+            found.append(int(memory[0]))
+        if found[0] < 0 or found[-1] > size or found != sorted(found):
+            raise self._bad_offsets(k, name, size)
+        return found
+
+    def _offsets_of(self, k: int) -> None:
+        """Check the offsets of a batch, both lists' against each other."""
+        spans = self._spans[k]
+        arrays = [span.view(self._map, 0) for span in (spans.index_offsets, spans.value_offsets)]
+        self._same_lengths(k, 0, *(array.astype(np.int64) for array in arrays))
+
+    def _read(self, k: int, begin: int, memory: Any) -> None:
+        size, done = len(memory), 0
         while done < size:
             n = os.preadv(self._descriptor, [memory[done:]], begin + done)
             if n == 0:
                 raise self.error(k, "the file has become shorter while it was read")
             done += n
-        return self._batch(k, memory, begin)
 
-    def _batch(self, k: int, memory: Any, origin: int) -> Batch:
-        spans = self._spans[k]
-
-        def view(span: _Span) -> NDArray[Any]:
-            return span.view(memory, origin)
-
-        columns, values = view(spans.columns), view(spans.values)
-        offsets = self._offsets(k, view(spans.index_offsets), len(columns), "indices")
-        other = self._offsets(k, view(spans.value_offsets), len(values), "values")
-        shift = int(other[0] - offsets[0])
-        if shift:
+    def _assemble(
+        self, rows: RowRange, read: Any, spans: _Spans, some: slice, ends: slice,
+        indices: slice, entries: slice,
+    ) -> Batch:  # fmt: skip
+        """A batch of the arrays that `read` gives, its offsets checked."""
+        k = rows.batch
+        columns, values = read(spans.columns, indices), read(spans.values, entries)
+        skipped = indices.start or 0, entries.start or 0
+        offsets = self._offsets(
+            k, read(spans.index_offsets, ends), skipped[0], len(columns), "indices"
+        )
+        other = self._offsets(k, read(spans.value_offsets, ends), skipped[1], len(values), "values")
+        if offsets[0] != other[0]:
             columns, values = columns[offsets[0] :], values[other[0] :]
             offsets, other = offsets - offsets[0], other - other[0]
-        if not np.array_equal(offsets, other):
-            row = int(np.argmax(np.diff(offsets) != np.diff(other)))
-            raise self.error(
-                k, f"row {row} has {offsets[row + 1] - offsets[row]} indices and "
-                f"{other[row + 1] - other[row]} values",
-            )  # fmt: skip
+        self._same_lengths(k, rows.begin, offsets, other)
         return Batch(
-            number=k, first_row=int(self.batch_rows[k]), offsets=offsets, columns=columns,
-            values=values, labels=view(spans.label),
-            qid=None if spans.qid is None else view(spans.qid),
-            weight=None if spans.weight is None else view(spans.weight),
+            number=k, first_row=int(self.batch_rows[k]) + rows.begin, offsets=offsets,
+            columns=columns, values=values, labels=read(spans.label, some),
+            qid=None if spans.qid is None else read(spans.qid, some),
+            weight=None if spans.weight is None else read(spans.weight, some),
             n_features=self.n_features,
         )  # fmt: skip
 
-    def _offsets(self, k: int, offsets: NDArray[Any], size: int, name: str) -> NDArray[np.int64]:
+    def _same_lengths(
+        self, k: int, first: int, offsets: NDArray[np.int64], other: NDArray[np.int64]
+    ) -> None:
+        lengths, others = np.diff(offsets), np.diff(other)
+        if not np.array_equal(lengths, others):
+            row = int(np.argmax(lengths != others))
+            raise self.error(
+                k, f"row {first + row} has {lengths[row]} indices and {others[row]} values"
+            )
+
+    def _offsets(
+        self, k: int, offsets: NDArray[Any], skipped: int, size: int, name: str
+    ) -> NDArray[np.int64]:
+        """As 64-bit numbers that count from the first entry that was not skipped."""
         if len(offsets) == 0:  # a batch without rows may leave its only offset out
             return np.zeros(1, np.int64)
         wide = offsets.astype(np.int64, copy=False)
+        if skipped:
+            wide = wide - skipped
         if wide[0] < 0 or wide[-1] > size or bool((wide[1:] < wide[:-1]).any()):
-            raise self.error(k, f"the offsets of {name} do not increase within its {size} entries")
+            raise self._bad_offsets(k, name, size)
         return wide
+
+    def _bad_offsets(self, k: int, name: str, size: int) -> ArrowError:
+        return self.error(k, f"the offsets of {name} do not increase within its {size} entries")
 
     def error(self, k: int, what: str) -> ArrowError:
         """An error about batch k."""

@@ -46,6 +46,7 @@ VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
         "sgd": ("bridle.solvers.kernel_stochastic", "KernelSgd"),
         "norma": ("bridle.solvers.kernel_stochastic", "KernelNorma"),
     },
+    "streamed": {"auto": ("bridle.solvers.dcd", "DualCoordinateDescent")},
 }
 
 

@@ -31,6 +31,7 @@ class AveragedSgd(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "asgd"
+    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 

@@ -15,14 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.solvers.base import Iterate, Iterates, Solver
-
-if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,7 @@ class DualCoordinateDescent(Solver):
     blocks: int = 1
 
     name: ClassVar[str] = "dcd"
+    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
@@ -51,13 +49,19 @@ class DualCoordinateDescent(Solver):
 
     def iterates(
         self,
-        problem: LinearProblem,
+        problem: Any,
         *,
         start: Any = None,
         rng: _core.Rng,
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each pass over the active rows."""
+        if problem.kind == "streamed":
+            from bridle.solvers.streamed import descend
+
+            yield from descend(
+                problem, start=start, rng=rng, bucket=self.bucket, n_blocks=self.blocks
+            )
         alpha = problem.start_alpha(start)
         kernel = _core.dual_coordinate_descent(
             problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
@@ -67,7 +71,7 @@ class DualCoordinateDescent(Solver):
         w = np.zeros(problem.n_features + 1)
         step = epoch = 0
         whole_gap = np.inf  # the gap when all rows were last visited
-        estimate = _GapEstimate()
+        estimate = GapEstimate()
         while True:
             done = kernel.epoch(rng, self.bucket)
             step += done.visits
@@ -81,8 +85,9 @@ class DualCoordinateDescent(Solver):
             kernel.alpha(alpha)
             kernel.weights(w)
             primal = done.dual + done.gap
+            split, b = problem.split(w, kernel.bias)
             certificate = yield Iterate(
-                step, epoch, *problem.split(w, kernel.bias), alpha,
+                step, epoch, split, b, alpha,
                 gap_estimate=estimate.after(done.gap / primal) if 0 < primal < np.inf else None,
             )  # fmt: skip
             if certificate is not None:
@@ -91,7 +96,7 @@ class DualCoordinateDescent(Solver):
                     kernel.unshrink()  # the loop thought it was done: the rest deserves a look
 
 
-class _GapEstimate:
+class GapEstimate:
     """The relative gap after an epoch, guessed from what its visits saw on their way.
 
     Most of what the visits of an epoch see is seen early in it: the end is three quarters of an
@@ -104,6 +109,7 @@ class _GapEstimate:
         self.correction = 1.0
 
     def after(self, seen: float) -> float:
+        """The guess, after an epoch that saw this."""
         seen = max(seen, 0.0)  # rounding may make the sum negative at the optimum
         rate = min(1.0, seen / self.seen) if 0 < self.seen < np.inf else 1.0
         self.seen = seen
@@ -111,5 +117,6 @@ class _GapEstimate:
         return self.correction * self.guess
 
     def learn(self, gap: float) -> None:
+        """What the gap was in truth."""
         if self.guess > 0:
             self.correction = min(2.0, max(0.2, gap / self.guess))

@@ -60,6 +60,7 @@ class Pegasos(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "pegasos"
+    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class Pegasos(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
-        radius = math.sqrt(problem.loss.squared_radius(problem.cost)) if self.project else math.inf
+        radius = math.sqrt(problem.squared_radius) if self.project else math.inf
         yield from sgd_iterates(
             problem, start=start, rng=rng, pace=pace, rate=rate_of("1/(lam t)", problem.lam),
             batch=self.batch, radius=radius, sampling=self.sampling, output=self.output,
@@ -88,5 +89,5 @@ class Pegasos(Solver):
         if start is not None or self.start == "zero":
             return start_weights(problem, start)[0]
         w: Array = np.array([rng.uniform() - 0.5 for _ in range(problem.n_features)] + [0.0])
-        radius = math.sqrt(problem.loss.squared_radius(problem.cost))
+        radius = math.sqrt(problem.squared_radius)
         return w * (0.5 * radius / float(np.linalg.norm(w)))

@@ -55,6 +55,7 @@ class StochasticGradientDescent(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd"
+    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "perceptron")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 

@@ -115,10 +115,7 @@ def sgd_iterates(
         bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
         bucket=bucket_size(problem.n_rows, bucket), keep_random=output == "random",
     )  # fmt: skip
-    kernel = _core.stochastic_gradient(
-        problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
-        w if start_w is None else start_w, b, problem.start_alpha(start), settings,
-    )  # fmt: skip
+    kernel = _kernel(problem, w if start_w is None else start_w, b, start, settings, sampling)
     averaging = output.endswith("average")
     alpha = np.zeros(problem.n_rows)
     step, next_restart = 0, average_from * per_epoch
@@ -140,6 +137,22 @@ def sgd_iterates(
         which = "average" if started else "last" if averaging else output
         b = kernel.output(which, w, alpha)
         yield Iterate(step, step * batch / problem.n_rows, *problem.split(w, b), alpha)
+
+
+def _kernel(
+    problem: Any, w: Array, b: float, start: Any, settings: _core.SgdSettings, sampling: Sampling
+) -> Any:
+    alpha = problem.start_alpha(start)
+    if problem.kind == "streamed":
+        from bridle.solvers.streamed import StreamedGradient
+
+        if sampling != "epochs":
+            raise ValueError(f"rows on disk are sampled in epochs; sampling={sampling!r} is not")
+        return StreamedGradient(problem, w, b, alpha, settings)
+    return _core.stochastic_gradient(
+        problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms, w, b, alpha,
+        settings,
+    )  # fmt: skip
 
 
 def _best_bias(

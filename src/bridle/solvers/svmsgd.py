@@ -33,6 +33,7 @@ class SvmSgd(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "svmsgd"
+    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
     losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 

@@ -1,0 +1,248 @@
+"""Problems on rows that are on disk: the same optimum, and certificates that NumPy confirms."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle import Epochs, Gap, LinearProblem, StreamedProblem, solve
+from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
+from bridle.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
+from bridle.solvers import solver_from
+from bridle.stream import RowStream
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def data() -> Any:
+    return make_corpus(N, seed=3)
+
+
+@pytest.fixture(scope="module")
+def path(data: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows") / "rows.arrow"
+    write_arrow(path, *data, batch_bytes=1 << 18)
+    return path
+
+
+def streaming(problem: StreamedProblem, *, keep: int = 0, on_disk: bool = False) -> None:
+    """Make it read its rows in every epoch, however little memory they need."""
+    stream = problem.stream
+    largest = int(stream.sizes.max()) + 64
+    stream.plan = MemoryPlan(False, 2, largest, keep, on_disk)
+    stream.vectors = RowVectors(problem.n_rows, on_disk)
+
+
+def recomputed(X: Any, y: Any, solution: Any, C: float, loss: str, constant: float) -> Any:
+    """P and D in plain NumPy."""
+    w = np.append(solution.w, solution.b / constant if constant else 0.0)
+    X = sp.hstack([X.astype(float), np.full((len(y), 1), constant)]).tocsr()
+    slack = np.maximum(0, 1 - y * (X @ w))
+    losses = slack if loss == "hinge" else slack**2
+    alpha = np.asarray(solution.alpha)
+    assert (alpha >= 0).all()
+    w_alpha = X.T @ (alpha * y)
+    dual = alpha.sum() - 0.5 * w_alpha @ w_alpha
+    if loss == "hinge":
+        assert (alpha <= C * (1 + 1e-12)).all()
+    else:
+        dual -= (alpha**2).sum() / (4 * C)
+    return 0.5 * w @ w + C * losses.sum(), dual
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize("keep", [0, 1 << 24])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_dcd_reaches_the_gap_that_numpy_confirms(
+    path: Path, data: Any, loss: str, bias: Any, keep: int, on_disk: bool
+) -> None:
+    X, y = data
+    problem = StreamedProblem(path, 2.0, loss=loss, bias=bias)
+    streaming(problem, keep=0 if on_disk else keep, on_disk=on_disk)
+    solution = solve(problem, "dcd", stop=Gap(1e-3) | Epochs(100))
+    assert solution.converged
+    assert isinstance(solution.alpha, np.memmap) == on_disk
+    primal, dual = recomputed(X, y, solution, 2.0, loss, 1.0 if bias == "regularised" else 0.0)
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert solution.certificate.dual == pytest.approx(dual, rel=1e-9)
+    best = solve(LinearProblem(X, y, 2.0, loss=loss, bias=bias), "dcd", stop=Gap(1e-6))
+    assert solution.certificate.dual <= best.certificate.primal * (1 + 1e-9)
+    assert solution.certificate.primal >= best.certificate.dual * (1 - 1e-9)
+
+
+def test_the_rows_kept_in_memory_save_reading(path: Path) -> None:
+    found = {}
+    for keep in (0, 1 << 24):
+        problem = StreamedProblem(path, 2.0)
+        streaming(problem, keep=keep)
+        solution = solve(problem, "dcd", stop=Gap(1e-4) | Epochs(200))
+        assert solution.converged
+        found[keep] = problem.stream.bytes_read
+    assert found[1 << 24] < 0.7 * found[0]
+
+
+@pytest.mark.parametrize("name", ["pegasos", "sgd", "svmsgd", "asgd"])
+def test_stochastic_solvers_certify_what_they_have(path: Path, data: Any, name: str) -> None:
+    X, y = data
+    problem = StreamedProblem(path, 0.1, bias="regularised")
+    streaming(problem)
+    solution = solve(problem, name, stop=Gap(1e-2) | Epochs(30))
+    primal, dual = recomputed(X, y, solution, 0.1, "hinge", 1.0)
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-9)
+    assert solution.certificate.dual == pytest.approx(dual, rel=1e-9)
+    in_memory = solve(
+        LinearProblem(X, y, 0.1, bias="regularised"), name, stop=Gap(1e-2) | Epochs(30)
+    )
+    assert solution.certificate.relative_gap <= 2 * in_memory.certificate.relative_gap + 1e-2
+
+
+def test_minibatches(path: Path) -> None:
+    problem = StreamedProblem(path, 0.1)
+    solver = solver_from("pegasos", batch=10, output="tail-average")
+    solution = solve(problem, solver, stop=Epochs(10))
+    assert solution.steps == 10 * (N // 10)
+    assert solution.certificate.relative_gap < 0.5
+
+
+def test_the_same_seed_gives_the_same_bits_with_and_without_reading_ahead(path: Path) -> None:
+    found = []
+    for buffers in (None, 2, 5):
+        problem = StreamedProblem(path, 1.0, bias="regularised")
+        if buffers is not None:
+            streaming(problem)
+            plan = problem.stream.plan
+            assert plan is not None
+            problem.stream.plan = MemoryPlan(False, buffers, plan.buffer_bytes, 0, False)
+        found.append(solve(problem, seed=5))
+    for other in found[1:]:
+        assert np.array_equal(found[0].w, other.w)
+        assert np.array_equal(found[0].alpha, other.alpha)
+
+
+def test_one_range_is_the_solver_in_memory(data: Any, tmp_path: Path) -> None:
+    X, y = data
+    write_arrow(tmp_path / "one.arrow", X, y)
+    problem = StreamedProblem(tmp_path / "one.arrow", 1.0, bias="regularised")
+    problem.stream.ranges = problem.source.ranges(1 << 40)
+    problem.stream.sizes = np.array([problem.source.range_bytes(problem.stream.ranges[0])])
+    streamed = solve(problem, "dcd", stop=Epochs(5))
+    in_memory = solve(LinearProblem(X, y, 1.0, bias="regularised"), "dcd", stop=Epochs(5))
+    # The streamed one knows the mean length and cost of its rows from the first range only: here,
+    # of all.
+    assert streamed.certificate.primal == pytest.approx(in_memory.certificate.primal, rel=1e-6)
+
+
+def test_weights_classes_and_warm_starts(data: Any, tmp_path: Path) -> None:
+    X, y = data
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 3.0], N)
+    labels = np.where(y > 0, 7, np.arange(N) % 2)
+    write_arrow(tmp_path / "w.arrow", X, labels, weight=weight, batch_bytes=1 << 17)
+    with pytest.raises(ValueError, match="3 classes; say which is positive"):
+        StreamedProblem(tmp_path / "w.arrow")
+    with pytest.raises(ValueError, match="no row has the label 5"):
+        StreamedProblem(tmp_path / "w.arrow", positive=5)
+    problem = StreamedProblem(tmp_path / "w.arrow", 1.0, positive=7)
+    twin = LinearProblem(X, y, 1.0, sample_weight=weight)
+    first = solve(problem, stop=Gap(1e-3))
+    assert twin.primal(first.w) == pytest.approx(first.certificate.primal)
+    assert twin.dual(first.alpha) == pytest.approx(first.certificate.dual)
+    assert problem.primal(first.w) == pytest.approx(first.certificate.primal)
+    assert problem.dual(first.alpha) == pytest.approx(first.certificate.dual)
+    assert problem.dual(first.alpha + 5) == -np.inf
+    again = solve(problem, stop=Gap(1e-3), start=first)
+    assert again.epochs <= 2
+    other = solve(problem.variant(positive=0, C=0.5), stop=Gap(1e-3))
+    twin = LinearProblem(X, np.where(labels == 0, 1, -1), 0.5, sample_weight=weight)
+    assert twin.primal(other.w) == pytest.approx(other.certificate.primal)
+
+
+def test_what_cannot_be_streamed_is_said(path: Path) -> None:
+    for options, words in (({"bias": "free"}, "free bias"), ({"C": np.inf}, "hard margin")):
+        with pytest.raises(ValueError, match=words):
+            StreamedProblem(path, **options)
+    problem = StreamedProblem(path)
+    with pytest.raises(ValueError, match="newton solves linear problems, not streamed ones"):
+        solve(problem, "newton")
+    with pytest.raises(ValueError, match="sampled in epochs"):
+        solve(problem, solver_from("pegasos", sampling="iid"), stop=Epochs(1))
+    with pytest.raises(ValueError, match=r"1 MiB of memory are too few for .*rows.arrow"):
+        StreamedProblem(path, memory=1 << 20)
+
+
+def test_sizes() -> None:
+    assert parse_size("2G") == parse_size("2 GiB") == 2 << 30
+    assert parse_size("1.5m") == 3 << 19
+    assert parse_size("100") == 100
+    for text in ("", "G", "-1G", "2X", "1e9"):
+        with pytest.raises(ValueError, match="no size"):
+            parse_size(text)
+    assert resident_bytes() > 1 << 20
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "column beyond": (lambda X: X.indices.__setitem__(9, X.shape[1]), "has column index"),
+    "negative column": (lambda X: X.indices.__setitem__(9, -1), "has column index -1"),
+    "disorder": (lambda X: X.indices.__setitem__(slice(0, 2), X.indices[1::-1].copy()), "after"),
+    "duplicate": (lambda X: X.indices.__setitem__(1, X.indices[0]), "must increase"),
+    "nan": (lambda X: X.data.__setitem__(9, np.nan), "NaN or infinity"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_bad_rows_are_named(name: str, data: Any, tmp_path: Path) -> None:
+    X, y = data
+    spoil, words = BAD[name]
+    X = X[:500].copy()
+    assert X.indptr[1] >= 2
+    write_arrow(tmp_path / "bad.arrow", X, y[:500])
+    rows = open_arrow(tmp_path / "bad.arrow")
+    batch = rows.batch(0)
+    spans = rows._spans[0]
+    X.sort_indices()
+    spoil(X)
+    raw = bytearray((tmp_path / "bad.arrow").read_bytes())
+    for span, array in ((spans.columns, X.indices), (spans.values, X.data)):
+        raw[span.position : span.end] = array.astype(span.dtype).tobytes()
+    (tmp_path / "bad.arrow").write_bytes(raw)
+    with pytest.raises(ArrowError, match=rf"bad.arrow: batch 0: .*{words}"):
+        solve(StreamedProblem(tmp_path / "bad.arrow"), stop=Epochs(1))
+    assert batch.n_rows == 500
+
+
+def test_damaged_files_end_in_an_error_or_in_other_numbers_never_in_a_crash(
+    data: Any, tmp_path: Path
+) -> None:
+    X, y = data
+    whole = tmp_path / "whole.arrow"
+    write_arrow(whole, X[:200], y[:200], batch_bytes=1 << 14)
+    good = whole.read_bytes()
+    chance, outcomes = random.Random(0), {"read": 0, "refused": 0}
+    for trial in range(300):
+        raw = bytearray(good)
+        if trial % 3 == 0:
+            del raw[chance.randrange(len(raw)) :]
+        else:
+            # Most of the bytes are entries; the metadata deserves its share.
+            near = chance.choice([2000, len(raw)])
+            for _ in range(chance.choice([1, 1, 8])):
+                at = chance.choice([chance.randrange(near), len(raw) - 1 - chance.randrange(near)])
+                raw[at] = chance.randrange(256)
+        damaged = tmp_path / "damaged.arrow"
+        damaged.write_bytes(raw)
+        try:
+            rows = open_arrow(damaged)
+            for memory in (None, 1 << 40):
+                stream = RowStream(rows, memory=memory)
+                for part in stream.parts():
+                    assert part.rows.n_rows > 0
+            outcomes["read"] += 1
+        except (ArrowError, MemoryError) as error:
+            assert isinstance(error, MemoryError) or "damaged.arrow" in str(error)
+            outcomes["refused"] += 1
+    assert outcomes["refused"] > 100
