@@ -8,6 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
+from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.oracle import sparse_vector
+from bridle.structured.trees import read_trees
 
 
 class ChainOracle:
@@ -80,6 +83,43 @@ def both_problems(seed=0, C=1.0, *, storage="dense", dtype=np.float64, **sizes):
     )
 
 
+def tree_data(seed=0, n=8):
+    """Short sentences of an ambiguous toy grammar with chains, and random trees of theirs."""
+    rng = np.random.default_rng(seed)
+    oracle = TreeOracle(Grammar.read(read_trees(TOY_TREES), rare=0, frequent=2))
+    X = [[str(word) for word in rng.choice(["a", "b", "c"], rng.integers(1, 4))] for _ in range(n)]
+    Y = []
+    for x in X:
+        trees = list(oracle.outputs(x))
+        Y.append(trees[rng.integers(len(trees))])
+    return oracle, X, Y
+
+
+TOY_TREES = """
+(S (X (A a) (B b)) (Y (Z (C c))))
+(S (A a) (Y (Z (B b) (B c))))
+(S (X (A c) (A b) (B a)))
+(S (Y (A b)))
+(X (S (B a)) (A b))
+(S (X (B c)))
+(S (Y (Z (A a))))
+"""
+
+# name -> (oracle, X, Y) with small outputs, for every oracle: a new one is one line here.
+ORACLES = {
+    "chain": lambda: chain_data(1, n=8, longest=3),
+    "tree": tree_data,
+}
+
+
+def dense_features(problem, i, y):
+    """Psi(x_i, y) as a plain array."""
+    vector = np.zeros(problem.n_features)
+    features = problem.oracle.features(problem.X[i], y)
+    sparse_vector(features, problem.n_features).add_to(vector, 1.0)
+    return vector
+
+
 def exact_optimum(problem):
     """min P by the quadratic programme over all constraints of all rows."""
     from bridle.cutting_plane import CuttingPlaneModel
@@ -102,10 +142,10 @@ def plain_primal(problem, w):
     total = 0.5 * float(w @ w)
     oracle = problem.oracle
     for i, (x, y) in enumerate(zip(problem.X, problem.Y, strict=True)):
-        truth = oracle.features(x, y)
+        truth = dense_features(problem, i, y)
         worst = 0.0
         for other in oracle.outputs(x):
-            margin = (truth - oracle.features(x, other)) @ w
+            margin = (truth - dense_features(problem, i, other)) @ w
             loss = oracle.loss(y, other)
             value = loss * (1 - margin) if problem.rescaling == "slack" else loss - margin
             worst = max(worst, value)

@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   bridle::bind_newton(m);
   bridle::bind_cutting_plane(m);
   bridle::bind_chain(m);
+  bridle::bind_cky(m);
   bridle::bind_features(m);
   bridle::bind_ranking(m);
 }

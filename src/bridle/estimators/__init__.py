@@ -15,6 +15,7 @@ _HOME = {
     "ChainSVM": "bridle.estimators.chain",
     "MulticlassSVC": "bridle.estimators.multiclass",
     "StructuredSVM": "bridle.estimators.structured",
+    "TreeSVM": "bridle.estimators.tree",
     "RankSVM": "bridle.estimators.rank",
     "MultivariateSVC": "bridle.estimators.rank",
 }
@@ -30,6 +31,7 @@ __all__ = [
     "OnlineSVC",
     "RankSVM",
     "StructuredSVM",
+    "TreeSVM",
 ]
 
 

@@ -13,6 +13,12 @@ _HOME = {
     "StructuredProblem": "bridle.structured.problem",
     "RankingProblem": "bridle.structured.ranking",
     "ChainProblem": "bridle.structured.chain",
+    "Grammar": "bridle.structured.grammar",
+    "TreeOracle": "bridle.structured.grammar",
+    "Tree": "bridle.structured.trees",
+    "read_trees": "bridle.structured.trees",
+    "score_trees": "bridle.structured.trees",
+    "word_class": "bridle.structured.trees",
 }
 
 __all__ = list(_HOME)

@@ -181,7 +181,7 @@ class StructuredProblem(StructuredBase):
 
     def answer(self, i: int, w: Array) -> Any:
         """The oracle's answer for row i."""
-        w = w.copy()
+        w = w.view()  # the oracle may look at it, not write
         w.flags.writeable = False
         try:
             if self.rescaling == "slack":

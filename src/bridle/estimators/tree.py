@@ -1,0 +1,102 @@
+"""TreeSVM: a parser, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from bridle.estimators.base import GapWarning, seed_from
+from bridle.solvers import Solver
+from bridle.stopping import Epochs, Gap
+from bridle.structured.parser import train_tree
+from bridle.structured.segments import Score
+from bridle.structured.trees import Tree, score_trees
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+
+class TreeSVM(BaseEstimator):  # type: ignore[misc]
+    """Structural SVM for parsing: a grammar read from trees, its weights learnt, CKY.
+
+    min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))],
+
+    where Delta counts the labelled constituents that only one of two trees has. Inputs are lists of
+    words, outputs are `bridle.structured.Tree`; `read_trees` reads them from brackets.
+
+    order: how many siblings to its left a rule may look at. rare: words seen no more often than
+    this in training are treated by what they look like, as unknown words are. frequent: words seen
+    at least so often have weights of their own at the edges of spans. tol: the certified relative
+    duality gap to reach.
+
+    After fit: model_, grammar_, coef_, certificate_, trace_, n_iter_.
+    """
+
+    def __init__(
+        self,
+        C: float = 0.1,
+        *,
+        order: int = 0,
+        rare: int = 1,
+        frequent: int = 10,
+        solver: str | Solver = "bcfw",
+        tol: float = 0.05,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.C = C
+        self.order = order
+        self.rare = rare
+        self.frequent = frequent
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def fit(
+        self,
+        X: Sequence[Sequence[str]],
+        y: Sequence[Tree],
+        sample_weight: ArrayLike | None = None,
+    ) -> TreeSVM:
+        """Learn from sentences and their trees."""
+        if len(X) != len(y):
+            raise ValueError(f"there are {len(X)} sentences but {len(y)} trees")
+        for i, (words, tree) in enumerate(zip(X, y, strict=True)):
+            if list(words) != tree.words:
+                raise ValueError(f"tree {i} has other words than its sentence: {tree!s:.80}")
+        self.model_, solution = train_tree(
+            y, self.C, solver=self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
+            order=self.order, rare=self.rare, frequent=self.frequent,
+            sample_weight=sample_weight, seed=seed_from(self.random_state),
+            n_threads=self.n_threads,
+        )  # fmt: skip
+        self.grammar_ = self.model_.grammar
+        self.coef_ = self.model_.w
+        self.certificate_ = solution.certificate
+        self.trace_ = solution.trace
+        self.n_iter_ = solution.epochs
+        if not solution.converged:
+            warnings.warn(
+                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
+            )
+        return self
+
+    def predict(self, X: Sequence[Sequence[str]]) -> list[Tree]:
+        """The best tree of every sentence; a flat one where the grammar has none."""
+        check_is_fitted(self, "model_")
+        return self.model_.predict(X, n_threads=self.n_threads)
+
+    def scores(self, X: Sequence[Sequence[str]], y: Sequence[Tree]) -> Score:
+        """Precision, recall and F1 of labelled brackets, over all sentences."""
+        return score_trees(y, self.predict(X))
+
+    def score(self, X: Sequence[Sequence[str]], y: Sequence[Tree]) -> float:
+        """The F1 of labelled brackets."""
+        return self.scores(X, y).f1
+
+
+__all__ = ["TreeSVM"]
