@@ -32,6 +32,7 @@ _HOME = {
     "Epochs": "bridle.stopping",
     "Steps": "bridle.stopping",
     "Seconds": "bridle.stopping",
+    "HeldOutLoss": "bridle.stopping",
     "ValidationLoss": "bridle.stopping",
     "CuttingPlaneModel": "bridle.cutting_plane",
     "certify": "bridle.certify",

@@ -17,7 +17,7 @@ from bridle.certificate import Certificate, Record, Trace
 from bridle.problem import LinearProblem
 from bridle.solve import solve
 from bridle.solvers import Solver, solver_from
-from bridle.stopping import Epochs, Gap, Progress, Seconds, Status, Stop, ValidationLoss, Verdict
+from bridle.stopping import Epochs, Gap, HeldOutLoss, Progress, Seconds, Status, Stop, Verdict
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -136,7 +136,7 @@ def compare(
     # What certificates take on top is bounded, too.
     stop = stop | Seconds(10 * max_seconds + 60)
     if test is not None:
-        stop = stop | ValidationLoss(test[0], test[1], patience=10**9, loss=problem.loss)
+        stop = stop | HeldOutLoss(test[0], test[1], loss=problem.loss)
     runs = [_run(problem, name, solver, stop, test, seed, watch) for name, solver in chosen.items()]
     # A bound so good that suboptimalities down to a tenth of the gap can be told.
     reference = solve(problem, stop=Gap(0.1 * gap) | Seconds(max_seconds))

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle.losses import Loss, loss_from
-from bridle.machines import Keep, Machines, MultiClass, Watcher, solve_each
+from bridle.machines import Keep, Machines, MultiClass, Validation, Watcher, solve_each
 from bridle.problem import Bias
 from bridle.rows import as_matrix
 from bridle.solve import DEFAULT_STOP
 from bridle.solvers import Solver
-from bridle.stopping import Stop
+from bridle.stopping import Stop, ValidationLoss
 from bridle.structured.chain import ChainProblem
 from numpy.typing import ArrayLike, NDArray
 
@@ -57,6 +57,25 @@ class CrammerSinger(Machines):
         if not self.constant:
             return np.zeros(1 if self.n_classes == 2 else self.n_classes)
         return self.table[:, -1] * self.constant
+
+
+@dataclass(frozen=True)
+class _JointValidation(ValidationLoss):
+    """The loss of all classes on held-out rows; y holds the classes by number."""
+
+    n_classes: int = 0
+    problem: Any = None
+
+    def __post_init__(self) -> None:
+        pass
+
+    def measure(self, w: Array, b: float) -> dict[str, float]:
+        table, constant = w.reshape(-1, self.n_classes), self.problem.chains.bias
+        scores = self.X @ (table[:-1] if constant else table)
+        scores = scores + constant * table[-1] if constant else scores
+        truth = scores[np.arange(len(self.y)), self.y]
+        behind = scores - truth[:, None] + self.problem.chains.cost[self.y]
+        return self.means(behind.max(axis=1), scores.argmax(axis=1) != self.y)
 
 
 def crammer_singer_problem(
@@ -106,6 +125,7 @@ def solve_crammer_singer(
     start: Sequence[Any] | None = None,
     seed: int = 0,
     keep: Keep | None = None,
+    validation: Validation | None = None,
     **options: Any,
 ) -> CrammerSinger:
     """Solve for all classes at once. Other options: as in `crammer_singer_problem`.
@@ -113,8 +133,16 @@ def solve_crammer_singer(
     Rows whose code is none of a class must have weight zero.
     """
     problem = crammer_singer_problem(X, codes, n_classes, C, **options)
+
+    def rule_of(_: int) -> Stop:
+        assert validation is not None
+        return _JointValidation(
+            validation.X, validation.codes, sample_weight=validation.sample_weight,
+            patience=validation.patience, n_classes=n_classes, problem=problem,
+        )  # fmt: skip
+
     solutions = solve_each(
         1, lambda _: problem, solver, stop=stop, watch=watch, start=start, seed=seed, workers=1,
-        keep=keep,
+        keep=keep, rule_of=rule_of if validation is not None else None,
     )  # fmt: skip
     return CrammerSinger(solutions, n_classes, problem.chains.bias)

@@ -57,6 +57,21 @@ def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
     return folds
 
 
+def hold_out(codes: NDArray[np.intp], fraction: float, seed: int) -> NDArray[np.intp]:
+    """Rows to set aside, in order: this part of every class, drawn at random.
+
+    At least one row of each class that has two; rows with a code below zero belong to no class.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
+    order = np.random.default_rng(seed).permutation(len(codes))
+    held = []
+    for k in range(int(codes.max()) + 1):
+        rows = order[codes[order] == k]
+        held.append(rows[: min(len(rows) - 1, max(1, round(fraction * len(rows))))])
+    return np.sort(np.concatenate(held))
+
+
 def held_out_scores(
     X: Any,
     codes: NDArray[np.intp],

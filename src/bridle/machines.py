@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
 from bridle.blas import one_blas_thread
 from bridle.certificate import Certificate, Record, total
+from bridle.losses import Loss
 from bridle.rows import is_sparse, view_rows
 from bridle.solve import Solution, deferred_interrupt, solve
 from bridle.solvers import Solver
-from bridle.stopping import AnyOf, Interrupted, Seconds, Status, Stop
+from bridle.stopping import AnyOf, Interrupted, Seconds, Status, Stop, ValidationLoss
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -113,6 +114,28 @@ def votes(scores: Array, n_classes: int) -> Array:
 
 
 @dataclass(frozen=True)
+class Validation:
+    """Rows held out to stop by: see `bridle.stopping.ValidationLoss`."""
+
+    X: Any
+    codes: NDArray[np.intp]
+    sample_weight: Array | None = None
+    patience: int = 5
+
+    def rule(self, positive: int, negative: int | None, loss: Loss) -> Stop | None:
+        """Of one class against another or (None) all others; None without rows of either."""
+        rows = np.arange(len(self.codes))
+        if negative is not None:
+            rows = np.flatnonzero((self.codes == positive) | (self.codes == negative))
+        if not len(rows):
+            return None
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        signs = np.where(self.codes[rows] == positive, 1.0, -1.0)
+        X = self.X if negative is None else self.X[rows]
+        return ValidationLoss(X, signs, loss, weights, self.patience)
+
+
+@dataclass(frozen=True)
 class Machines:
     """The solutions of all problems."""
 
@@ -171,16 +194,30 @@ class Weights:
     def __init__(self, n_functions: int, n_features: int, *, sparse: bool) -> None:
         self._shape, self._sparse = (n_functions, n_features), sparse
         self._table = np.empty((0, 0)) if sparse else np.empty(self._shape)
-        self._rows: list[Any] = [None] * n_functions
+        self._indices, self._values = np.empty(0, np.int32), np.empty(0)
+        self._ends = [0]
+        self._waiting: dict[int, Array] = {}  # for those of the functions before them
+        self._lock = threading.Lock()
 
     def take(self, k: int, solution: Solution) -> Solution:
         """Keep the weights here; the rest of the solution goes on without them."""
-        if self._sparse:
-            stored = np.flatnonzero(solution.w)
-            self._rows[k] = stored.astype(np.int32), solution.w[stored]
-        else:
+        if not self._sparse:
             self._table[k] = solution.w
+        else:
+            with self._lock:
+                self._waiting[k] = solution.w
+                while (following := len(self._ends) - 1) in self._waiting:
+                    self._append(self._waiting.pop(following))
         return replace(solution, w=None)
+
+    def _append(self, w: Array) -> None:
+        stored = np.flatnonzero(w)
+        begin, end = self._ends[-1], self._ends[-1] + len(stored)
+        if end > len(self._values):  # in place, where the system moves pages instead of bytes
+            for array in (self._indices, self._values):
+                array.resize(max(end, 3 * len(array) // 2), refcheck=False)
+        self._indices[begin:end], self._values[begin:end] = stored, w[stored]
+        self._ends.append(end)
 
     def coef(self) -> Any:
         """All of them, once."""
@@ -188,12 +225,10 @@ class Weights:
             return self._table
         from scipy.sparse import csr_matrix
 
-        ends = np.cumsum([0, *(len(indices) for indices, _ in self._rows)])
-        indices, values = np.empty(ends[-1], np.int32), np.empty(ends[-1])
-        for k, (begin, end) in enumerate(pairwise(ends)):
-            indices[begin:end], values[begin:end] = self._rows[k]
-            self._rows[k] = None
-        return csr_matrix((values, indices, ends), shape=self._shape)
+        for array in (self._indices, self._values):
+            array.resize(self._ends[-1], refcheck=False)
+        ends: Any = np.asarray(self._ends, np.int64 if self._ends[-1] >= 2**31 else np.int32)
+        return csr_matrix((self._values, self._indices, ends), shape=self._shape, copy=False)
 
 
 def solve_each(
@@ -207,17 +242,21 @@ def solve_each(
     seed: int,
     workers: int,
     keep: Keep | None,
+    rule_of: Callable[[int], Stop | None] | None = None,
 ) -> tuple[Solution, ...]:
     """Solve independent problems, `workers` at a time; each is made when its turn comes.
 
+    rule_of: a further stopping rule for each problem, or None.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
     """
     clock = _Shares(stop, n_problems, workers)
 
     def one(k: int, interrupted: Callable[[], bool]) -> Solution:
+        rule = clock.take() | Interrupted(interrupted)
+        own = None if rule_of is None else rule_of(k)
         solution = solve(
-            problem_of(k), solver, seed=seed, stop=clock.take() | Interrupted(interrupted),
+            problem_of(k), solver, seed=seed, stop=rule if own is None else rule | own,
             callbacks=() if watch is None else (lambda record: watch(k, record),),
             start=None if start is None else start[k],
         )  # fmt: skip

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.losses import Hinge, Loss
-from bridle.machines import Keep, Machines, MultiClass, Watcher, pairs, solve_each
+from bridle.losses import Hinge, Loss, loss_from
+from bridle.machines import Keep, Machines, MultiClass, Validation, Watcher, pairs, solve_each
 from bridle.problem import Bias, LinearProblem, check_weights
 from bridle.rows import as_matrix
 from bridle.solve import DEFAULT_STOP
@@ -54,6 +54,7 @@ def solve_one_vs_one(
     seed: int = 0,
     n_threads: int | None = None,
     keep: Keep | None = None,
+    validation: Validation | None = None,
 ) -> OneVsOne:
     """Solve the problem of each pair of classes. Arguments as in `solve_one_vs_rest`."""
     codes = np.asarray(codes)
@@ -74,9 +75,13 @@ def solve_one_vs_one(
             bias_scale=bias_scale, sample_weight=weights[rows], n_threads=threads // workers,
         )  # fmt: skip
 
+    def rule_of(k: int) -> Stop | None:
+        assert validation is not None
+        return validation.rule(*duels[k], loss_from(loss))
+
     return OneVsOne(
         solve_each(
             len(duels), problem_of, solver, stop=stop, watch=watch, start=start, seed=seed,
-            workers=workers, keep=keep,
+            workers=workers, keep=keep, rule_of=rule_of if validation is not None else None,
         )
     )  # fmt: skip

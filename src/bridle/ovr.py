@@ -17,7 +17,7 @@ import numpy as np
 from bridle.kernel_problem import KernelProblem
 from bridle.kernels import Kernel
 from bridle.losses import Hinge, Loss
-from bridle.machines import Keep, Machines, MultiClass, Watcher, solve_each
+from bridle.machines import Keep, Machines, MultiClass, Validation, Watcher, solve_each
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import DEFAULT_STOP
 from bridle.solvers import Solver
@@ -51,6 +51,7 @@ def solve_one_vs_rest(
     seed: int = 0,
     n_threads: int | None = None,
     keep: Keep | None = None,
+    validation: Validation | None = None,
     kernel: Kernel | None = None,
 ) -> OneVsRest:
     """Solve the problem of each class against the rest: linear, or with the given kernel.
@@ -59,6 +60,7 @@ def solve_one_vs_rest(
     own_weight: one for each class; the rows of a class weigh so much in that class's own problem,
     and as ever among the rest of the others' (as in LIBLINEAR). Two classes share one problem.
     start: what to go on from, one per problem. keep: what to keep of each solution.
+    validation: rows to stop by, where linear problems are solved.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
     """
@@ -93,10 +95,14 @@ def solve_one_vs_rest(
         changes: Any = {} if own_weight is None else {"sample_weight": row_weights(k)}
         return problem.variant(y=labels, n_threads=problem.n_threads // workers, **changes)
 
+    def rule_of(k: int) -> Stop | None:
+        assert validation is not None
+        return validation.rule(positives[k], None, problem.loss)
+
     return OneVsRest(
         solve_each(
             len(positives), problem_of, solver, stop=stop, watch=watch, start=start, seed=seed,
-            workers=workers, keep=keep,
+            workers=workers, keep=keep, rule_of=rule_of if validation is not None else None,
         )
     )  # fmt: skip
 

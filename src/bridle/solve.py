@@ -104,6 +104,15 @@ class _Best:
         return Certificate(self.primal, min(self.dual, self.primal), self.source)
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """The iterate with the lowest held-out loss, where that is what is asked for."""
+
+    judgement: Any
+    epoch: float
+    loss: float
+
+
 @dataclass
 class _Run:
     problem: Any
@@ -111,6 +120,7 @@ class _Run:
     callbacks: tuple[Callback, ...]
     dtype: np.dtype[Any]  # in which the solver works
     best: _Best = field(default_factory=_Best)
+    choice: _Choice | None = None
     trace: Trace = field(default_factory=Trace)
     last: Iterate | None = None
     seconds_solver: float = 0.0
@@ -184,6 +194,10 @@ class _Run:
             validation=self.stop.scores(judgement.w, judgement.b),
         )  # fmt: skip
         self.trace.append(record)
+        if self.stop.chooses:
+            loss = record.validation["validation_loss"]
+            if self.choice is None or loss < self.choice.loss:
+                self.choice = _Choice(judgement, self.last.epoch, loss)
         for callback in self.callbacks:
             self.halted |= callback(record) is True
         return certificate
@@ -252,12 +266,30 @@ class _Run:
         assert certificate is not None
         assert self.best.w is not None
         assert self.best.alpha is not None
+        w, b = self.best.w, self.best.b
+        if self.choice is not None:
+            w, b = self.choice.judgement.w, self.choice.judgement.b
+            dual = min(self.best.dual, self.choice.judgement.primal)
+            certificate = Certificate(self.choice.judgement.primal, dual, self.best.source)
+            verdict = self._chosen(verdict, certificate)
         return Solution(
-            w=self.best.w, b=self.best.b, alpha=self.best.alpha, certificate=certificate,
+            w=w, b=b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.name, message=_message(verdict, certificate, self.stop.gap),
             proof=self.proof,
         )  # fmt: skip
+
+    def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:
+        """What ended the run, and which of its iterates is the solution."""
+        assert self.choice is not None
+        converged = verdict.status is Status.CONVERGED
+        if converged and certificate.relative_gap <= (self.stop.gap or 0.0):
+            return verdict
+        because = (
+            f"{verdict.because}, with the weights of epoch {self.choice.epoch:.4g}, whose held-out "
+            f"loss of {self.choice.loss:.4g} is the lowest,"
+        )
+        return Verdict(Status.BUDGET if converged else verdict.status, because)
 
 
 def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:

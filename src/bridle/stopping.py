@@ -70,13 +70,18 @@ class Stop:
     @property
     def watches(self) -> bool:
         """Whether a rule wants to score every iterate, and so every one gets a record."""
+        return any(isinstance(rule, HeldOutLoss) for rule in self.rules)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the solution is to be the iterate with the lowest held-out loss."""
         return any(isinstance(rule, ValidationLoss) for rule in self.rules)
 
     def scores(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
         """What the rules measure of an iterate, by name, for its record."""
         found: dict[str, float] = {}
         for rule in self.rules:
-            if isinstance(rule, ValidationLoss):
+            if isinstance(rule, HeldOutLoss):
                 found |= rule.measure(w, b)
         return found
 
@@ -168,33 +173,53 @@ class Seconds(Stop):
 
 
 @dataclass(frozen=True)
-class ValidationLoss(Stop):
-    """Stop when the mean loss on held-out rows has not fallen for `patience` records in a row.
+class HeldOutLoss(Stop):
+    """Measure every iterate on held-out rows, for the record; never stop.
 
     Each iterate gets a record, with `validation_loss` and `validation_error` (the share of rows
-    misclassified) beside the training objective. The solution is the one with the best training
-    objective, as always; early stopping keeps it from going on.
+    misclassified) beside the training objective. Rows count by their sample_weight.
     """
 
     X: Any = field(repr=False)
-    y: NDArray[np.float64] = field(repr=False)
-    patience: int = 5
+    y: NDArray[Any] = field(repr=False)
     loss: Loss = Hinge()  # noqa: RUF009  (frozen)
+    sample_weight: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "y", np.asarray(self.y, np.float64))
-        if self.patience < 1:
-            raise ValueError(f"patience must be at least 1, got {self.patience}")
         if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
             raise ValueError("y must hold a label of -1 or +1 for each row of X")
 
     def measure(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
         """The mean loss and the error on the held-out rows."""
         margins = self.y * (np.asarray(self.X @ w).ravel() + b)
+        return self.means(self.loss.value(margins), margins <= 0)
+
+    def means(self, losses: NDArray[Any], wrong: NDArray[Any]) -> dict[str, float]:
+        """Over the rows, by weight."""
         return {
-            "validation_loss": float(np.mean(self.loss.value(margins))),
-            "validation_error": float(np.mean(margins <= 0)),
+            "validation_loss": float(np.average(losses, weights=self.sample_weight)),
+            "validation_error": float(np.average(wrong, weights=self.sample_weight)),
         }
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        return None
+
+
+@dataclass(frozen=True)
+class ValidationLoss(HeldOutLoss):
+    """Stop when the mean loss on held-out rows has not fallen for `patience` records in a row.
+
+    The solution is the iterate with the lowest held-out loss, and its certificate says how far
+    that one is from the optimum on the training rows.
+    """
+
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience}")
 
     def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
         losses = [record.validation["validation_loss"] for record in progress.trace]
@@ -203,8 +228,7 @@ class ValidationLoss(Stop):
             return None
         return Verdict(
             Status.BUDGET,
-            f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling "
-            f"({losses[best]:.4g} at epoch {progress.trace[best].epoch:.4g})",
+            f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling",
         )
 
 

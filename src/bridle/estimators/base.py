@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle.certificate import Certificate
+from bridle.certificate import Certificate, Record
 from bridle.rows import check_vector
+from bridle.solve import Callback
+from bridle.stopping import Epochs, Gap, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
@@ -61,6 +63,33 @@ def row_weights(sample_weight: ArrayLike | float | None, n_rows: int) -> Array |
     if not weights.any():
         raise ValueError("sample_weight must not be zero everywhere")
     return weights
+
+
+def stop_of(tol: float, max_iter: float, max_seconds: float | None) -> Stop:
+    """The gap that is asked for, within the budgets; a negative max_iter is none."""
+    stop: Stop = Gap(tol)
+    if max_iter >= 0:
+        stop = stop | Epochs(max_iter)
+    return stop if max_seconds is None else stop | Seconds(max_seconds)
+
+
+def callbacks_of(callback: Callback | None) -> tuple[Callback, ...]:
+    """For `solve`."""
+    return () if callback is None else (callback,)
+
+
+def ending(callback: Callback | None) -> Callback | None:
+    """A callback that, once it has said that the fit is to end, says so of every further run."""
+    if callback is None:
+        return None
+    ended = False
+
+    def say(record: Record) -> bool:
+        nonlocal ended
+        ended = ended or callback(record) is True
+        return ended
+
+    return say
 
 
 def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import GapWarning, seed_from
-from bridle.solve import Solution
+from bridle.estimators.base import GapWarning, callbacks_of, seed_from, stop_of
+from bridle.solve import Callback, Solution
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap
 from bridle.structured.segments import SequenceScores, score_sequences
 from bridle.structured.tagger import ChainModel, Extras, train_chain
 from numpy.typing import ArrayLike, NDArray
@@ -28,10 +27,13 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
     each position. y is a list of label sequences.
 
     tol: the certified relative duality gap to reach. boundaries: weights of labels at the start and
-    at the end of a sequence. fit_intercept: a constant feature.
+    at the end of a sequence. fit_intercept: a constant feature. max_iter, max_seconds: budgets for
+    passes over the data and for seconds. callback: a function of the newest Record; returning True
+    ends the fit, with the best model so far and its gap.
 
     After fit: classes_, coef_ (n_features x n_classes), intercept_, transitions_ (previous label
-    first), start_, end_, vocabulary_ (None for matrices), certificate_, trace_, n_iter_, model_.
+    first), start_, end_, vocabulary_ (None for matrices), certificate_, trace_, status_,
+    message_, n_iter_, model_.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
         boundaries: bool = True,
         cost: ArrayLike | None = None,
         max_iter: int = 1000,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
@@ -56,6 +60,8 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
         self.boundaries = boundaries
         self.cost = cost
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
 
@@ -67,7 +73,8 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
     ) -> ChainSVM:
         """Learn from sequences and their labels; sample_weight has one entry for each sequence."""
         model, solution = train_chain(
-            X, y, self.C, solver=self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
+            X, y, self.C, solver=self.solver, callbacks=callbacks_of(self.callback),
+            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
             extras=Extras(self.transitions, self.boundaries, self.fit_intercept), cost=self.cost,
             sample_weight=sample_weight, seed=seed_from(self.random_state),
             n_threads=self.n_threads,
@@ -93,6 +100,7 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = model.features.n_features
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
+        self.status_, self.message_ = solution.status, solution.message
         self.n_iter_ = solution.epochs
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:

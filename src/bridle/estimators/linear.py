@@ -9,6 +9,7 @@ or all in one problem (see `bridle.machines`).
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -20,16 +21,18 @@ from bridle.estimators.base import (
     GapWarning,
     Point,
     encode_labels,
+    ending,
     row_weights,
     seed_from,
     with_class_weight,
 )
-from bridle.folds import deal, held_out_scores
+from bridle.folds import deal, held_out_scores, hold_out
 from bridle.losses import Loss
 from bridle.machines import (
     Keep,
     Machines,
     MultiClass,
+    Validation,
     Watcher,
     Weights,
     about,
@@ -47,7 +50,7 @@ from bridle.multiclass import solve_multiclass
 from bridle.ovo import rows_of
 from bridle.problem import Bias
 from bridle.rows import is_sparse
-from bridle.solve import Solution
+from bridle.solve import Callback, Solution
 from bridle.solvers import Solver
 from bridle.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +107,13 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
     sparse_coef : keep `coef_` as a CSR matrix, class by class as they are solved: for many classes.
         The same as `sparsify()` after the fit, at a lower peak of memory.
+    early_stopping : stop where the loss on rows held out stops falling, and take the weights of
+        the epoch where it was lowest, with the gap that those certify. `tol` still ends a fit.
+    validation_fraction : the part of each class that is held out, and not learned from.
+    n_iter_no_change : epochs to wait for a lower loss.
+    callback : a function of the newest Record, called at each certificate; returning True ends the
+        fit, with the best model so far and its gap: for deadlines, progress bars and plots. Several
+        problems may call it from several threads, one at a time.
     probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
         rows by models that have not seen them, from five folds. A fit then takes six times as long;
         max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
@@ -135,6 +145,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # Of subclasses that have no such parameters.
     multi_class: MultiClass = "ovr"
     sparse_coef: bool = False
+    early_stopping: bool = False
+    callback: Callback | None = None
 
     def __init__(
         self,
@@ -156,6 +168,10 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         multi_class: MultiClass = "ovr",
         store_dual: bool | None = None,
         sparse_coef: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        callback: Callback | None = None,
         probability: Literal["platt", "isotonic", False] = False,
     ) -> None:
         self.C = C
@@ -175,6 +191,10 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.multi_class = multi_class
         self.store_dual = store_dual
         self.sparse_coef = sparse_coef
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.callback = callback
         self.probability = probability
 
     def fit(
@@ -206,6 +226,9 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "solver": self.solver, "stop": self._stop(), "seed": seed,
         }  # fmt: skip
         costs = with_class_weight(weights, self.class_weight, classes, codes)
+        validation = None
+        if self.early_stopping:
+            validation, costs = self._set_aside(X, codes, weights, costs, seed)
         shelf = None
         if self.multi_class != "crammer_singer":
             n = n_functions(self.multi_class, len(classes))
@@ -213,7 +236,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = solve_multiclass(
             X, codes, len(classes), C, watch=self._watcher(classes), sample_weight=costs,
             start=self._starts(classes, codes, costs, X.shape[1]),
-            keep=self._keeper(len(classes), shelf), **options,
+            keep=self._keeper(len(classes), shelf), validation=validation, **options,
         )  # fmt: skip
         self._keep(found, classes, codes, costs)
         self.coef_ = found.coef if shelf is None else shelf.coef()
@@ -226,11 +249,34 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.probability is not False and found.status is not Status.INTERRUPTED:
             self._calibrate(X, codes, weights, C, seed, options)
 
+    def _set_aside(
+        self,
+        X: Any,
+        codes: NDArray[np.intp],
+        weights: Array | None,
+        costs: Array | None,
+        seed: int,
+    ) -> tuple[Validation, Array]:
+        """Rows to stop by, and the costs of the others: those set aside have none."""
+        row = np.ones(len(codes)) if weights is None else weights
+        rows = hold_out(np.where(row > 0, codes, -1), self.validation_fraction, seed)
+        if not len(rows):
+            raise ValueError("early_stopping needs a class of two rows or more")
+        rest = np.ones(len(codes)) if costs is None else costs.copy()
+        held = rest[rows].copy()
+        rest[rows] = 0.0
+        return Validation(X[rows], codes[rows], held, self.n_iter_no_change), rest
+
     def _check_options(self) -> None:
         check_multi_class(self.multi_class)
         if self.probability is not False and self.probability not in METHODS:
             raise ValueError(
                 f"probability must be one of {METHODS} or False, got {self.probability!r}"
+            )
+        if self.early_stopping and self.probability is not False:
+            raise ValueError(
+                "early_stopping and probability cannot be combined: calibrate a fit that stops "
+                "early with scikit-learn's CalibratedClassifierCV"
             )
         if self.multi_class == "crammer_singer" and (self.store_dual or self.warm_start):
             name = "store_dual" if self.store_dual else "warm_start"
@@ -430,16 +476,22 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return lambda k: rows_of(codes, duels[k], weights)
 
     def _watcher(self, classes: NDArray[Any]) -> Watcher | None:
-        if not self.verbose:
+        if not self.verbose and self.callback is None:
             return None
+        several = n_problems(self.multi_class, len(classes)) > 1
+        told, lock = ending(self.callback), threading.Lock()
 
-        def report(k: int, record: Record) -> None:
-            several = n_problems(self.multi_class, len(classes)) > 1
-            prefix = f"{about(self.multi_class, classes, k)}: " if several else ""
-            print(
-                f"{prefix}epoch {record.epoch:.4g}, primal {record.primal:.6g}, "
-                f"certified gap {record.relative_gap:.1e}"
-            )
+        def report(k: int, record: Record) -> bool | None:
+            if self.verbose:
+                prefix = f"{about(self.multi_class, classes, k)}: " if several else ""
+                print(
+                    f"{prefix}epoch {record.epoch:.4g}, primal {record.primal:.6g}, "
+                    f"certified gap {record.relative_gap:.1e}"
+                )
+            if told is None:
+                return None
+            with lock:
+                return told(record)
 
         return report
 
@@ -482,7 +534,8 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _warn(self) -> None:
         worst = max(self.certificates_, key=lambda c: c.relative_gap)
-        if worst.relative_gap <= self.tol:
+        by_choice = self.early_stopping and self.status_ is Status.BUDGET
+        if worst.relative_gap <= self.tol or by_choice:
             return
         hint = "raise max_iter or max_seconds, scale the features, or lower C"
         warnings.warn(GapWarning(f"{self.message_} ({hint})", worst, self.tol), stacklevel=4)

@@ -13,11 +13,12 @@ from bridle.estimators.base import (
     encode_labels,
     row_weights,
     seed_from,
+    stop_of,
     with_class_weight,
 )  # fmt: skip
 from bridle.machines import class_scores, decide, function_scores
+from bridle.solve import Callback
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -32,10 +33,11 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     cost: a matrix, true class first, in the order of `classes_`; 1 for every error unless given.
     tol: the certified relative duality gap to reach. fit_intercept: a constant feature of value
-    intercept_scaling, part of |w|^2.
+    intercept_scaling, part of |w|^2. max_iter, max_seconds: budgets for passes over the data and
+    for seconds. callback: a function of the newest Record; returning True ends the fit.
 
     After fit: coef_ (n_classes x n_features; of two classes one row, the difference), intercept_,
-    classes_, certificate_, trace_, n_iter_.
+    classes_, certificate_, trace_, status_, message_, n_iter_.
     (Crammer & Singer, "On the algorithmic implementation of multiclass kernel-based vector
     machines", JMLR 2001.)
     """
@@ -51,6 +53,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         intercept_scaling: float = 1.0,
         class_weight: Mapping[Any, float] | str | None = None,
         max_iter: int = 1000,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
@@ -62,6 +66,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
 
@@ -76,17 +82,20 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = row_weights(sample_weight, X.shape[0])
         self.classes_, codes = encode_labels(np.asarray(y), weights)
         weights = with_class_weight(weights, self.class_weight, self.classes_, codes)
+        told = self.callback
         found = solve_crammer_singer(
             X, codes, len(self.classes_), self.C, cost=self.cost,
             bias="regularised" if self.fit_intercept else "none",
             bias_scale=self.intercept_scaling, sample_weight=weights, solver=self.solver,
-            stop=Gap(self.tol) | Epochs(self.max_iter), seed=seed_from(self.random_state),
-            n_threads=self.n_threads,
+            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+            watch=None if told is None else lambda _, record: told(record),
+            seed=seed_from(self.random_state), n_threads=self.n_threads,
         )  # fmt: skip
         (solution,) = found.solutions
         self.coef_, self.intercept_ = found.coef, found.intercept
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
+        self.status_, self.message_ = solution.status, solution.message
         self.n_iter_ = int(solution.epochs)
         if not solution.converged:
             warnings.warn(

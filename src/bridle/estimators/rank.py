@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 from bridle import _core, metrics
 from bridle.certificate import Record
-from bridle.estimators.base import GapWarning, encode_labels, seed_from
+from bridle.estimators.base import (
+    GapWarning,
+    callbacks_of,
+    encode_labels,
+    seed_from,
+    stop_of,
+)
 from bridle.rows import is_sparse, view_rows
-from bridle.solve import Solution, solve
+from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap, Seconds, Stop
 from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem, ranking_loss_from
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -39,17 +44,16 @@ class _Fitted:
     tol: float
     max_iter: int
     max_seconds: float | None
+    callback: Callback | None
     random_state: Any
     verbose: int
     n_threads: int | None
 
     def _solve(self, problem: RankingProblem) -> Solution:
-        stop: Stop = Gap(self.tol) | Epochs(self.max_iter)
-        if self.max_seconds is not None:
-            stop = stop | Seconds(self.max_seconds)
         solution = solve(
-            problem, self.solver, stop=stop, seed=seed_from(self.random_state),
-            callbacks=(_report,) if self.verbose else (),
+            problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+            seed=seed_from(self.random_state),
+            callbacks=((_report,) if self.verbose else ()) + callbacks_of(self.callback),
         )  # fmt: skip
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
@@ -91,6 +95,8 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
     qid_column : the number of the column of X that holds the query ids, for scikit-learn's
         search and splitters, which pass X and y alone. It is not a feature: its weight is 0.
     max_iter, max_seconds : budgets for oracle passes and for seconds.
+    callback : a function of the newest Record; returning True ends the fit, with the best model so
+        far and its gap.
     random_state : int, RandomState or None, for solvers that draw queries.
     verbose : 1 prints a line at each certificate, and how many queries have nothing to rank.
     n_threads : for queries in parallel; None takes all cores. The result does not depend on it.
@@ -116,6 +122,7 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         qid_column: int | None = None,
         max_iter: int = 1000,
         max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
@@ -128,6 +135,7 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         self.qid_column = qid_column
         self.max_iter = max_iter
         self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
         self.n_threads = n_threads
@@ -257,6 +265,7 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
         fit_intercept: bool = True,
         max_iter: int = 1000,
         max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
@@ -268,6 +277,7 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
         self.n_threads = n_threads

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridle.errors import OracleError
-from bridle.estimators.base import GapWarning, seed_from
-from bridle.solve import Solution, solve
+from bridle.estimators.base import GapWarning, callbacks_of, seed_from, stop_of
+from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
 from numpy.typing import ArrayLike
@@ -24,10 +23,12 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
     min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
 
     tol: the certified relative duality gap to reach. rescaling: "margin" or "slack". executor: to
-    ask the oracle about many samples at a time.
+    ask the oracle about many samples at a time. max_iter, max_seconds: budgets for passes over the
+    data and for seconds. callback: a function of the newest Record; returning True ends the fit,
+    with the best model so far and its gap.
 
-    After fit: coef_, certificate_, trace_, n_iter_. If the oracle fails, the OracleError names the
-    sample, and the estimator keeps the best model found before.
+    After fit: coef_, certificate_, trace_, status_, message_, n_iter_. If the oracle fails, the
+    OracleError names the sample, and the estimator keeps the best model found before.
     """
 
     def __init__(
@@ -39,6 +40,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-3,
         rescaling: Rescaling = "margin",
         max_iter: int = 1000,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = 1,
         executor: Any = None,
@@ -49,6 +52,8 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.rescaling = rescaling
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
         self.executor = executor
@@ -61,9 +66,11 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
             self.oracle, X, y, self.C, rescaling=self.rescaling, sample_weight=sample_weight,
             n_threads=self.n_threads, executor=self.executor,
         )  # fmt: skip
-        stop = Gap(self.tol) | Epochs(self.max_iter)
         try:
-            solution = solve(problem, self.solver, stop=stop, seed=seed_from(self.random_state))
+            solution = solve(
+                problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+                callbacks=callbacks_of(self.callback), seed=seed_from(self.random_state),
+            )  # fmt: skip
         except OracleError as error:
             if error.solution is not None:
                 self._keep(error.solution)
@@ -79,6 +86,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
         self.coef_ = solution.w
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
+        self.status_, self.message_ = solution.status, solution.message
         self.n_iter_ = solution.epochs
 
     def predict(self, X: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ each class against the rest.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,20 +19,22 @@ from bridle.certificate import total
 from bridle.estimators.base import (
     GapWarning,
     encode_labels,
+    ending,
     row_weights,
     seed_from,
+    stop_of,
     with_class_weight,
 )
 from bridle.kernel_polish import polish
 from bridle.kernel_problem import KernelProblem
 from bridle.kernels import Kernel, KernelFunction, kernel_from
 from bridle.loo import xi_alpha_bound
-from bridle.machines import class_scores, decide, pairs, votes
+from bridle.machines import class_scores, decide, pairs, solve_each, votes
 from bridle.problem import Bias
-from bridle.solve import Solution, solve
+from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
 from bridle.solvers.smo import Smo
-from bridle.stopping import Epochs, Gap, Seconds, Stop
+from bridle.stopping import Epochs, Gap
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -78,6 +80,8 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class, "ovo" gives the scores of the pairs.
     cache_size : megabytes for kernel rows.
     max_iter, max_seconds : budgets for epochs of each machine (-1: none) and seconds of the fit.
+    callback : a function of the newest Record; returning True ends the fit, with the best model so
+        far and its gap.
     random_state : for stochastic solvers.
     verbose : 1 prints a line for each machine.
     n_threads : None takes all cores. The result does not depend on it.
@@ -117,6 +121,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cache_size: float = 500.0,
         max_iter: int = -1,
         max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
@@ -135,6 +140,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.cache_size = cache_size
         self.max_iter = max_iter
         self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
         self.n_threads = n_threads
@@ -154,17 +160,31 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gram = np.asarray(kernel.function(X, X)) if kernel.function is not None else None
         tasks = self._tasks(codes, len(classes), weights)
         self.kernel_, self.classes_ = kernel, classes
-        solutions, bounds = [], []
-        for task in tasks:
-            problem = self._problem(task, X, gram, weights)
-            found = self._solve(problem)
+        problems: list[Any] = [None] * len(tasks)
+        bounds = np.empty(len(tasks))
+
+        def problem_of(k: int) -> KernelProblem:
+            problem = problems[k] = self._problem(tasks[k], X, gram, weights)
+            return problem
+
+        def finish(k: int, found: Solution) -> Solution:
+            problem, problems[k] = problems[k], None
+            found = self._polished(problem, found)
             if self.verbose:
-                print(f"{self._about(task)}: {found.message}")
-            bounds.append(xi_alpha_bound(problem, found))
-            solutions.append(found)
-            self._warn(problem, task, found)
+                print(f"{self._about(tasks[k])}: {found.message}")
+            bounds[k] = xi_alpha_bound(problem, found)
+            self._warn(problem, tasks[k], found)
+            return found
+
+        told = ending(self.callback)
+        solutions = solve_each(
+            len(tasks), problem_of, self._solver(), workers=1, start=None, keep=finish,
+            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+            watch=None if told is None else lambda _, record: told(record),
+            seed=seed_from(self.random_state),
+        )  # fmt: skip
         self._keep(X, codes, tasks, solutions)
-        self.loo_error_bounds_ = np.array(bounds)
+        self.loo_error_bounds_ = bounds
         self.weighted_ = weights is not None
         return self
 
@@ -211,9 +231,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sample_weight=None if weights is None else weights[rows],
         )  # fmt: skip
 
-    def _solve(self, problem: KernelProblem) -> Solution:
-        seed = seed_from(self.random_state)
-        found = solve(problem, self._solver(), stop=self._stop(), seed=seed)
+    def _polished(self, problem: KernelProblem, found: Solution) -> Solution:
         exact = self.solver == "auto" and problem.n_rows <= _SMALL and problem.indefinite is None
         if not (exact and found.converged):
             return found
@@ -226,12 +244,6 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.solver in ("auto", "smo"):
             return Smo(cache_mb=self.cache_size)
         return self.solver
-
-    def _stop(self) -> Stop:
-        stop: Stop = Gap(self.tol)
-        if self.max_iter >= 0:
-            stop = stop | Epochs(self.max_iter)
-        return stop if self.max_seconds is None else stop | Seconds(self.max_seconds)
 
     def _about(self, task: _Task) -> str:
         other = "the rest" if task.negative is None else self.classes_[task.negative]
@@ -249,7 +261,9 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         message = f"{self._about(task)}: {why}"
         warnings.warn(GapWarning(message, found.certificate, self.tol), stacklevel=3)
 
-    def _keep(self, X: Any, codes: Indices, tasks: list[_Task], solutions: list[Solution]) -> None:
+    def _keep(
+        self, X: Any, codes: Indices, tasks: list[_Task], solutions: Sequence[Solution]
+    ) -> None:
         coefficients = np.zeros((len(tasks), X.shape[0]))
         for row, task, found in zip(coefficients, tasks, solutions, strict=True):
             if found.w.centres is not None:
