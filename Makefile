@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CORE := $(wildcard core/*.hpp core/bindings/*) CMakeLists.txt pyproject.toml
 CXX_SOURCES := core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
 
-.PHONY: demo test lint bench experiments wheel sanitize format clean
+.PHONY: demo test lint bench experiments docs wheel sanitize format clean
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
@@ -31,6 +31,11 @@ bench: $(VENV)/.built
 # Pictures, and the numbers behind them, into out/. EXPERIMENTS="--full" for RCV1's size.
 experiments: $(VENV)/.built
 	$(BIN)/python -m experiments $(EXPERIMENTS)
+
+# The site, into docs/_build/html; a warning is an error.
+docs: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
 # The development environment: the package in editable mode, built without isolation so that a
 # second build only compiles what changed. The stub of the compiled module is for mypy and editors.
@@ -78,4 +83,4 @@ $(SANITIZED)/.built: $(CORE)
 
 clean:
 	rm -rf build dist .venv .venv-wheel $(SANITIZED) src/bridle/_core.pyi
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/api
