@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CORE := $(wildcard core/*.hpp core/bindings/*) CMakeLists.txt pyproject.toml
 CXX_SOURCES := core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
 
-.PHONY: demo test lint bench experiments docs wheel sanitize format clean
+.PHONY: demo test lint bench experiments gallery docs wheel sanitize format clean
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
@@ -31,6 +31,10 @@ bench: $(VENV)/.built
 # Pictures, and the numbers behind them, into out/. EXPERIMENTS="--full" for RCV1's size.
 experiments: $(VENV)/.built
 	$(BIN)/python -m experiments $(EXPERIMENTS)
+
+# The pictures and claims of docs/gallery.md, from what `make experiments` has left in out/.
+gallery: $(VENV)/.built
+	$(BIN)/python -m experiments.gallery
 
 # The site, into docs/_build/html; a warning is an error.
 docs: $(VENV)/.built

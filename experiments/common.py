@@ -29,6 +29,7 @@ class Data:
     y: np.ndarray
     X_test: Any
     y_test: np.ndarray
+    own: bool = False  # the user's, not generated
 
     def problem(self, lam: float = LAM, rows: int | None = None) -> LinearProblem:
         """lam/2 |w|^2 + mean hinge, without a bias, on the first rows."""
@@ -71,7 +72,7 @@ def from_files(train: Path, test: Path) -> Data:
         raise SystemExit(f"{train} and {test} must have the same two labels")
     X_test.resize((X_test.shape[0], X.shape[1]))
     signs = [np.where(v == labels[1], 1.0, -1.0) for v in (y, y_test)]
-    return Data(f"{train.name}, {len(y):,} rows", X, signs[0], X_test, signs[1])
+    return Data(f"{train.name}, {len(y):,} rows", X, signs[0], X_test, signs[1], own=True)
 
 
 def course(
@@ -99,7 +100,7 @@ def course(
     return found
 
 
-def geometric(first: int, last: int, count: int) -> list[int]:
+def geometric(first: float, last: float, count: int) -> list[int]:
     return sorted({int(v) for v in np.geomspace(first, last, count).round()})
 
 
@@ -128,26 +129,36 @@ def key_above(figure: Any, ax: Any, columns: int = 3) -> None:
     )
 
 
+def name_of(experiment: ModuleType) -> str:
+    return experiment.__name__.rpartition(".")[2]
+
+
 def save(experiment: ModuleType, numbers: dict[str, Any], folder: Path) -> None:
     """The numbers as JSON, and the picture with its claim below it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = name_of(experiment)
+    claim, holds = experiment.claim(numbers), experiment.holds(numbers)
+    text = json.dumps({"claim": claim, "holds": holds} | numbers, indent=1)
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    below = claim if holds else f"DOES NOT HOLD HERE: {claim}"
+    picture(experiment, numbers, folder / f"{name}.png", below)
+    print(f"{name}: {'holds' if holds else 'DOES NOT HOLD'}: {claim}", flush=True)
+
+
+def picture(experiment: ModuleType, numbers: dict[str, Any], file: Any, below: str = "") -> None:
+    """Draw into a file, with some words below."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    name = experiment.__name__.rpartition(".")[2]
-    claim, holds = experiment.claim(numbers), experiment.holds(numbers)
-    text = json.dumps({"claim": claim, "holds": holds} | numbers, indent=1)
-    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     with rc_context({"font.size": 13, "axes.grid": True, "grid.color": "0.9"}):
         figure = Figure(figsize=experiment.SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         experiment.draw(numbers, figure)
-        wide = int(experiment.SIZE[0] * 10.5)
-        below = "\n".join(textwrap.wrap(claim if holds else f"DOES NOT HOLD HERE: {claim}", wide))
-        figure.supxlabel(below, fontsize=12, x=0.02, ha="left", color="0.15")
-        figure.savefig(folder / f"{name}.png", dpi=110)
-    print(f"{name}: {'holds' if holds else 'DOES NOT HOLD'}: {claim}")
+        words = "\n".join(textwrap.wrap(below, int(experiment.SIZE[0] * 10.5)))
+        if words:
+            figure.supxlabel(words, fontsize=12, x=0.02, ha="left", color="0.15")
+        figure.savefig(file, format="png", dpi=110)
 
 
 def run(modules: Sequence[ModuleType]) -> int:
@@ -159,7 +170,7 @@ def run(modules: Sequence[ModuleType]) -> int:
     parser.add_argument("--test", type=Path, help="test rows of your own, svmlight")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to")
     if len(modules) > 1:
-        known = [m.__name__.rpartition(".")[2] for m in modules]
+        known = [name_of(m) for m in modules]
         parser.add_argument("only", nargs="*", metavar="NAME", help=f"of: {', '.join(known)}")
     options = parser.parse_args()
     if (options.data is None) != (options.test is None):
@@ -172,7 +183,7 @@ def run(modules: Sequence[ModuleType]) -> int:
     chosen = getattr(options, "only", [])
     held = True
     for module in modules:
-        if chosen and module.__name__.rpartition(".")[2] not in chosen:
+        if chosen and name_of(module) not in chosen:
             continue
         numbers = module.measure(data)
         save(module, numbers, options.out)

@@ -33,3 +33,11 @@ def test_the_claim_holds(experiment, data, tmp_path):
     assert written["holds"]
     assert len(written["claim"]) > 40
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_gallery_has_every_picture():
+    page = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
+    for experiment in EXPERIMENTS:
+        name = experiment.__name__.split(".")[-1]
+        assert f"(pictures/{name}.png)" in page, "run `make experiments gallery`"
+        assert (ROOT / f"docs/pictures/{name}.png").is_file()

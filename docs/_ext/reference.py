@@ -35,13 +35,13 @@ def write_reference(source: Path) -> None:
     homes = {name: home for name, home in bridle._HOME.items() if home != "bridle.solvers.base"}
     pages: dict[str, str] = {}
     for title, modules in CHAPTERS.items():
-        names = [n for n, home in homes.items() if home.startswith(modules)]
+        names = [n for n, home in homes.items() if _within(home, modules)]
         if title == "Solvers":
             pages[title] = _solvers()
             names = [n for n in names if n not in _solver_classes()]
         for name in names:
             pages[title] = pages.get(title, "") + _entry(f"bridle.{name}")
-        homes = {n: home for n, home in homes.items() if not home.startswith(modules)}
+        homes = {n: home for n, home in homes.items() if not _within(home, modules)}
     for title, module in MODULES.items():
         listed = importlib.import_module(module)
         pages[title] = "".join(_entry(f"{module}.{name}") for name in _public(listed))
@@ -53,12 +53,18 @@ def write_reference(source: Path) -> None:
         text = f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: bridle\n\n{body}"
         _write(folder / f"{_slug(title)}.rst", text)
     contents = "".join(f"   {_slug(title)}\n" for title in pages)
-    head = "API reference\n=============\n\nFrom the docstrings. Everything is in ``bridle`` itself "
+    head = (
+        "API reference\n=============\n\nFrom the docstrings. Everything is in ``bridle`` itself "
+    )
     head += "unless its name says otherwise.\n\n"
     _write(folder / "index.rst", f"{head}.. toctree::\n   :maxdepth: 2\n\n{contents}")
     for old in folder.glob("*.rst"):
         if old.stem not in {"index", *map(_slug, pages)}:
             old.unlink()
+
+
+def _within(home: str, modules: tuple[str, ...]) -> bool:
+    return any(home == module or home.startswith(f"{module}.") for module in modules)
 
 
 def _solver_classes() -> dict[str, tuple[str, str]]:
@@ -101,7 +107,9 @@ _SKLEARN = ("get_params", "set_params", "get_metadata_routing", "set_fit_request
 
 
 def _public(module: ModuleType) -> list[str]:
-    defined = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+    defined = [
+        n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
+    ]
     return getattr(module, "__all__", None) or [n for n in defined if not n.startswith("_")]
 
 
@@ -173,8 +181,7 @@ def _restructured(lines: list[str], parameters: set[str]) -> list[str]:
         elif item and (indented or before):
             made.append(f"  {_escaped(line.strip())}")
         elif line.lstrip().startswith(("- ", "* ")):
-            made += ["" if not before.startswith(("- ", "* ")) else ""]
-            made.append(f"- {_escaped(line.strip()[2:])}")
+            made += ["", f"- {_escaped(line.strip()[2:])}"]
             item = True
         else:
             item = False
