@@ -117,6 +117,9 @@ _HOME = {
     "make_report": "bridle.report",
     "write_report": "bridle.report",
     "plot_trace": "bridle.plot",
+    "plot_boundary": "bridle.plot",
+    "explain": "bridle.explain",
+    "Explanation": "bridle.explain",
     "plot_convergence": "bridle.plot",
 }
 

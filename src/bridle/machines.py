@@ -105,8 +105,8 @@ def votes(scores: Array, n_classes: int) -> Array:
     count = np.zeros((len(scores), n_classes))
     sums = np.zeros_like(count)
     for k, (i, j) in enumerate(pairs(n_classes)):
-        count[:, i] += scores[:, k] > 0
-        count[:, j] += scores[:, k] <= 0
+        count[:, i] += scores[:, k] >= 0  # a tie is the first class's, as everywhere
+        count[:, j] += scores[:, k] < 0
         sums[:, i] += scores[:, k]
         sums[:, j] -= scores[:, k]
     fractions: Array = sums / (3 * (np.abs(sums) + 1))

@@ -195,3 +195,91 @@ def save_comparison(path: str | os.PathLike[str], comparison: Any, *, title: str
         handlelength=4,
     )  # fmt: skip
     _save(figure, path)
+
+
+def plot_boundary(
+    model: Any, X: Any, y: Any, ax: Any = None, *, resolution: int = 300, title: str = ""
+) -> Any:
+    """Draw what a classifier of two features does, and the rows that it was trained on.
+
+    Two classes: the boundary (solid), the margins at scores of -1 and +1 (dashed). Several: the
+    region of each class. Support vectors are ringed: the rows with a dual variable where the model
+    knows them, else those on the margin or on its wrong side. Returns the axes.
+    """
+    X, y = np.asarray(X, np.float64), np.asarray(y)
+    if X.ndim != 2 or X.shape[1] != 2:
+        raise ValueError(f"a picture has two features, X has shape {X.shape}")
+    if ax is None:
+        ax = _pyplot().subplots(figsize=(6.5, 5.2), layout="constrained")[1]
+    classes = np.asarray(model.classes_)
+    across, up = (_span(X[:, k], resolution) for k in (0, 1))
+    grid = np.column_stack([m.ravel() for m in np.meshgrid(across, up)])
+    columns = getattr(model, "feature_names_in_", None)
+    grid = _framed(grid, columns)
+    regions = np.searchsorted(classes, model.predict(grid)).reshape(len(up), len(across))
+    colours = [COLOURS[k % len(COLOURS)] for k in range(len(classes))]
+    ax.contourf(
+        across, up, regions, levels=np.arange(len(classes) + 1) - 0.5, colors=colours, alpha=0.15
+    )
+    if len(classes) == 2:
+        scores = model.decision_function(grid).reshape(regions.shape)
+        lines = ax.contour(
+            across, up, scores, levels=[-1, 0, 1], colors="0.25", linewidths=[1, 1.8, 1],
+            linestyles=["--", "-", "--"],
+        )  # fmt: skip
+        ax.clabel(lines, fmt={-1: "-1", 0: "0", 1: "+1"}, fontsize="small")
+    else:
+        for k in range(len(classes)):
+            inside = (regions == k).astype(float)
+            ax.contour(across, up, inside, levels=[0.5], colors="0.25", linewidths=1.2)
+    for k, label in enumerate(classes):
+        rows = y == label
+        ax.scatter(
+            *X[rows].T, s=26, color=colours[k], marker=MARKERS[k % len(MARKERS)], label=str(label),
+            edgecolor="white", linewidth=0.5, zorder=3,
+        )  # fmt: skip
+    ringed = support_vectors(model, X, y)
+    ax.scatter(
+        *X[ringed].T, s=95, facecolor="none", edgecolor="0.1", linewidth=0.9, zorder=4,
+        label=f"support vectors ({len(ringed)})",
+    )  # fmt: skip
+    names = ("feature 0", "feature 1") if columns is None else columns
+    ax.set(xlabel=names[0], ylabel=names[1], title=title)
+    ax.legend(loc="best", fontsize="small", framealpha=0.85)
+    return ax
+
+
+def support_vectors(model: Any, X: Any, y: Any) -> Any:
+    """The rows that hold the boundary: by their dual variables, or else by their margins."""
+    if hasattr(model, "support_"):
+        return np.asarray(model.support_)
+    signed = getattr(model, "dual_coef_", None)
+    if signed is not None and signed.shape[1] == len(X):
+        # Interior point methods leave a trace of every row.
+        return np.flatnonzero(np.abs(signed).max(axis=0) > 1e-5 * np.abs(signed).max())
+    scores = model.decision_function(_framed(X, getattr(model, "feature_names_in_", None)))
+    codes = np.searchsorted(model.classes_, y)
+    if scores.ndim == 1:
+        return np.flatnonzero(np.where(codes == 1, 1, -1) * scores <= 1 + 1e-3)
+    if getattr(model, "multi_class", "crammer_singer") == "ovo":
+        return np.empty(0, np.intp)  # votes are no margins
+    own = scores[np.arange(len(codes)), codes]
+    if getattr(model, "multi_class", "crammer_singer") == "ovr":
+        return np.flatnonzero(own <= 1 + 1e-3)
+    others = scores.copy()
+    others[np.arange(len(codes)), codes] = -np.inf
+    return np.flatnonzero(own - others.max(axis=1) <= 1 + 1e-3)
+
+
+def _framed(X: Any, columns: Any) -> Any:
+    """With the names that the model was fitted with, so that scikit-learn does not complain."""
+    if columns is None:
+        return X
+    import pandas
+
+    return pandas.DataFrame(X, columns=columns)
+
+
+def _span(values: Any, resolution: int) -> Any:
+    margin = 0.08 * (values.max() - values.min() or 1.0)
+    return np.linspace(values.min() - margin, values.max() + margin, resolution)

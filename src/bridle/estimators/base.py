@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from bridle.certificate import Certificate, Record
 from bridle.rows import check_vector
-from bridle.solve import Callback
+from bridle.solve import Callback, Solution
 from bridle.stopping import Epochs, Gap, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +18,52 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 Array = NDArray[np.float64]
+
+
+class Certified:
+    """Keeps what a solution proves, and shows it below scikit-learn's picture of an estimator."""
+
+    def _keep_proof(self, solution: Solution) -> None:
+        self.certificate_ = solution.certificate
+        self.trace_ = solution.trace
+        self.status_, self.message_ = solution.status, solution.message
+        self.solver_ = solution.solver
+        self.n_iter_ = int(np.ceil(solution.epochs))
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + certificate_panel(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += certificate_panel(self)
+        return bundle
+
+
+def certificate_panel(estimator: Any) -> str:
+    """A small table in HTML; nothing for an estimator that is not fitted."""
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is None:
+        return ""
+    rows = {
+        "certified relative gap": f"<b>{certificate.relative_gap:.2e}</b>",
+        "primal value": f"{certificate.primal:.8g}",
+        "dual value": f"{certificate.dual:.8g}",
+        "dual point from": certificate.source,
+        "solver": getattr(estimator, "solver_", None),
+        "status": getattr(getattr(estimator, "status_", None), "value", None),
+        "how it ended": getattr(estimator, "message_", None),
+    }
+    cells = "".join(
+        f"<tr><td style='text-align:left;padding-right:1em'>{name}</td>"
+        f"<td style='text-align:left'>{value if '<b>' in str(value) else html.escape(str(value))}"
+        "</td></tr>"
+        for name, value in rows.items()
+        if value is not None
+    )
+    return f"<table style='margin-top:0.5em;font-size:0.9em'>{cells}</table>"
 
 
 class GapWarning(ConvergenceWarning):  # type: ignore[misc]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
 from bridle.solve import Callback, Solution
 from bridle.solvers import Solver
 from bridle.structured.segments import SequenceScores, score_sequences
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class ChainSVM(BaseEstimator):  # type: ignore[misc]
+class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
     """Structural SVM for sequences: emissions and transitions, Hamming's loss, Viterbi's algorithm.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Hamming(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
@@ -98,10 +98,7 @@ class ChainSVM(BaseEstimator):  # type: ignore[misc]
         self.transitions_ = model.transition_weights
         self.vocabulary_ = getattr(model.features, "vocabulary", None)
         self.n_features_in_ = model.features.n_features
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.status_, self.message_ = solution.status, solution.message
-        self.n_iter_ = solution.epochs
+        self._keep_proof(solution)
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """The best labels of every sequence."""

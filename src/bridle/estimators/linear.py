@@ -18,6 +18,7 @@ import numpy as np
 from bridle.calibration import METHODS, Calibrator, coupled, fit_calibrator, probabilities
 from bridle.certificate import Record, total_trace
 from bridle.estimators.base import (
+    Certified,
     GapWarning,
     Point,
     encode_labels,
@@ -79,7 +80,7 @@ def _has_probability(estimator: LinearSVC) -> bool:
     return True
 
 
-class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear support vector classification with a certified duality gap.
 
     Parameters
@@ -518,7 +519,7 @@ class LinearSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.traces_ = [s.trace for s in solutions]
         self.trace_ = total_trace(self.traces_)
         self.n_iter_ = int(np.ceil(found.epochs))
-        self.status_ = found.status
+        self.status_, self.solver_ = found.status, found.worst.solver
         self.message_ = self._message(found)
 
     def _message(self, found: Machines) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from bridle.crammer_singer import solve_crammer_singer
 from bridle.estimators.base import (
+    Certified,
     GapWarning,
     encode_labels,
     row_weights,
@@ -26,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Array = NDArray[np.float64]
 
 
-class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The multiclass SVM of Crammer & Singer, with any costs of confusing one class with another.
 
     min_w 1/2 sum_k |w_k|^2 + C sum_i max_k [cost(y_i, k) - (w_{y_i} - w_k).x_i]
@@ -93,10 +94,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         (solution,) = found.solutions
         self.coef_, self.intercept_ = found.coef, found.intercept
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.status_, self.message_ = solution.status, solution.message
-        self.n_iter_ = int(solution.epochs)
+        self._keep_proof(solution)
         if not solution.converged:
             warnings.warn(
                 GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2

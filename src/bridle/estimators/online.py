@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bridle.certificate import Certificate, total
-from bridle.estimators.base import encode_labels, row_weights, seed_from
+from bridle.estimators.base import Certified, encode_labels, row_weights, seed_from
 from bridle.model_io import LinearModel, save_model
 from bridle.online import OnlineRate, OnlineSVM
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ _MATRIX: dict[str, Any] = {
 _BLOCK = 1000
 
 
-class OnlineSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear support vector classification of rows that keep coming; see `bridle.online`.
 
     `partial_fit` learns from a block of rows and can forget it; it knows how well it would have

@@ -14,6 +14,7 @@ import numpy as np
 from bridle import _core, metrics
 from bridle.certificate import Record
 from bridle.estimators.base import (
+    Certified,
     GapWarning,
     callbacks_of,
     encode_labels,
@@ -37,7 +38,7 @@ _MATRIX: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Fitted:
+class _Fitted(Certified):
     """What both estimators do with a problem and with its solution."""
 
     solver: str | Solver
@@ -55,11 +56,7 @@ class _Fitted:
             seed=seed_from(self.random_state),
             callbacks=((_report,) if self.verbose else ()) + callbacks_of(self.callback),
         )  # fmt: skip
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.status_ = solution.status
-        self.message_ = solution.message
-        self.n_iter_ = int(np.ceil(solution.epochs))
+        self._keep_proof(solution)
         if not solution.converged:
             hint = "raise max_iter or max_seconds, scale the features, or lower C"
             text = f"{solution.message} ({hint})"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridle.errors import OracleError
-from bridle.estimators.base import GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
 from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
 from bridle.structured.oracle import Oracle
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class StructuredSVM(BaseEstimator):  # type: ignore[misc]
+class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
     """Structural SVM with your own oracle; see `bridle.Oracle` and `bridle.check_oracle`.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
@@ -84,10 +84,7 @@ class StructuredSVM(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, solution: Solution) -> None:
         self.coef_ = solution.w
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.status_, self.message_ = solution.status, solution.message
-        self.n_iter_ = solution.epochs
+        self._keep_proof(solution)
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The best output of every input."""

@@ -17,6 +17,7 @@ import numpy as np
 from bridle import _core
 from bridle.certificate import total
 from bridle.estimators.base import (
+    Certified,
     GapWarning,
     encode_labels,
     ending,
@@ -61,7 +62,7 @@ class _Task:
     negative: int | None  # None: all the rest
 
 
-class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel support vector classification with a certified duality gap.
 
     Parameters
@@ -288,6 +289,7 @@ class SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.traces_ = [found.trace for found in solutions]
         worst = max(solutions, key=lambda found: found.certificate.relative_gap)
         self.status_, self.message_ = worst.status, worst.message
+        self.solver_ = worst.solver
         self.n_iter_ = int(np.ceil(max(found.epochs for found in solutions)))
 
     def _scores(self, X: Any) -> Array:
