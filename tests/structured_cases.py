@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
 from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.multilabel import MultilabelOracle
 from bridle.structured.oracle import sparse_vector
 from bridle.structured.trees import read_trees
 
@@ -105,10 +106,22 @@ TOY_TREES = """
 (S (Y (Z (A a))))
 """
 
+
+def multilabel_data(seed=0, n=12, n_inputs=3, n_labels=4, *, pairs=True):
+    rng = np.random.default_rng(seed)
+    oracle = MultilabelOracle(n_inputs, n_labels, pairs=pairs)
+    X = list(rng.normal(size=(n, n_inputs)))
+    w = rng.normal(size=oracle.n_features)
+    Y = [oracle.argmax(x + 0.5 * rng.normal(size=n_inputs), w) for x in X]
+    return oracle, X, Y
+
+
 # name -> (oracle, X, Y) with small outputs, for every oracle: a new one is one line here.
 ORACLES = {
     "chain": lambda: chain_data(1, n=8, longest=3),
     "tree": tree_data,
+    "multilabel": multilabel_data,
+    "independent labels": lambda: multilabel_data(pairs=False),
 }
 
 

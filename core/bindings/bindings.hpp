@@ -58,6 +58,7 @@ void bind_newton(nb::module_ &m);
 void bind_cutting_plane(nb::module_ &m);
 void bind_chain(nb::module_ &m);
 void bind_cky(nb::module_ &m);
+void bind_multilabel(nb::module_ &m);
 void bind_features(nb::module_ &m);
 void bind_ranking(nb::module_ &m);
 

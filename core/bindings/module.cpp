@@ -14,6 +14,7 @@ NB_MODULE(_core, m) {
   bridle::bind_cutting_plane(m);
   bridle::bind_chain(m);
   bridle::bind_cky(m);
+  bridle::bind_multilabel(m);
   bridle::bind_features(m);
   bridle::bind_ranking(m);
 }

@@ -54,6 +54,8 @@ _HOME = {
     "MulticlassSVC": "bridle.estimators",
     "StructuredSVM": "bridle.estimators",
     "TreeSVM": "bridle.estimators",
+    "MultilabelSVC": "bridle.estimators",
+    "MultilabelOracle": "bridle.structured.multilabel",
     "RankSVM": "bridle.estimators",
     "MultivariateSVC": "bridle.estimators",
     "Oracle": "bridle.structured.oracle",

@@ -62,6 +62,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "ranking": ("bridle.structured.ranking_model", "RankingModel"),
     "chain": ("bridle.structured.tagger", "ChainModel"),
     "tree": ("bridle.structured.parser", "TreeModel"),
+    "multilabel": ("bridle.structured.multilabel", "MultilabelModel"),
 }
 
 

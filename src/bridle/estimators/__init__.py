@@ -16,6 +16,7 @@ _HOME = {
     "MulticlassSVC": "bridle.estimators.multiclass",
     "StructuredSVM": "bridle.estimators.structured",
     "TreeSVM": "bridle.estimators.tree",
+    "MultilabelSVC": "bridle.estimators.multilabel",
     "RankSVM": "bridle.estimators.rank",
     "MultivariateSVC": "bridle.estimators.rank",
 }
@@ -27,6 +28,7 @@ __all__ = [
     "LinearSVC",
     "LinearSVCCV",
     "MulticlassSVC",
+    "MultilabelSVC",
     "MultivariateSVC",
     "OnlineSVC",
     "RankSVM",

@@ -14,6 +14,7 @@ _HOME = {
     "RankingProblem": "bridle.structured.ranking",
     "ChainProblem": "bridle.structured.chain",
     "Grammar": "bridle.structured.grammar",
+    "MultilabelOracle": "bridle.structured.multilabel",
     "TreeOracle": "bridle.structured.grammar",
     "Tree": "bridle.structured.trees",
     "read_trees": "bridle.structured.trees",

@@ -1,0 +1,177 @@
+"""Several labels at once: which ones a row has, and which like to be together.
+
+    w.Psi(x, y) = sum_l y_l weights[l].x + sum_{l < m} y_l y_m pairs[l, m],   y in {0, 1}^L;
+    Delta(y, y') = the number of labels that differ: Hamming's loss.
+
+Without pairs each label is decided on its own. With them the best set of labels is found exactly by
+branch and bound (`core/multilabel.hpp`), which may take time exponential in the number of labels:
+MOST_LABELS is where this ends in an error instead. (Finley & Joachims, "Training structural SVMs
+when exact inference is intractable", ICML 2008, where exact inference is the reference.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from bridle import _core
+from bridle.certificate import Certificate
+from bridle.structured.oracle import Array, SparseVector, from_entries
+from numpy.typing import NDArray
+
+MOST_LABELS = 24  # with pairs
+
+Labels = tuple[int, ...]
+
+
+class MultilabelOracle:
+    """An oracle for sets of labels. x is a vector or a pair (indices, values), y a tuple of 0, 1.
+
+    w holds the weights, input by input (n_inputs x n_labels), then those of the pairs (0, 1),
+    (0, 2), ..., (1, 2), ...
+    """
+
+    def __init__(
+        self, n_inputs: int, n_labels: int, *, pairs: bool = True, n_threads: int = 1
+    ) -> None:
+        if n_inputs < 1 or n_labels < 1:
+            raise ValueError(f"there are {n_inputs} inputs and {n_labels} labels")
+        if pairs and n_labels > MOST_LABELS:
+            raise ValueError(
+                f"the best set of {n_labels} labels cannot be searched with pairs, only up to "
+                f"{MOST_LABELS}; use pairs=False"
+            )
+        self.n_inputs, self.n_labels, self.pairs = n_inputs, n_labels, pairs
+        self.n_threads = n_threads
+        self._upper = np.triu_indices(n_labels, 1)
+        self.n_features = n_inputs * n_labels + (len(self._upper[0]) if pairs else 0)
+
+    def features(self, x: Any, y: Labels) -> SparseVector:
+        """x for each label that is set, then which pairs are."""
+        indices, values = self._entries(x)
+        chosen = self._check(y)
+        on = np.flatnonzero(chosen)
+        places = [(indices[:, None] * self.n_labels + on).ravel()]
+        amounts = [np.repeat(values, len(on))]
+        if self.pairs:
+            both = np.flatnonzero(chosen[self._upper[0]] & chosen[self._upper[1]])
+            places.append(self.n_inputs * self.n_labels + both)
+            amounts.append(np.ones(len(both)))
+        return from_entries(np.concatenate(places), np.concatenate(amounts))
+
+    def loss(self, y: Labels, other: Labels) -> float:
+        """How many labels differ."""
+        return float(np.count_nonzero(self._check(y) != self._check(other)))
+
+    def argmax(self, x: Any, w: Array, truth: Labels | None = None) -> Labels:
+        """The best set of labels; with a truth, the one of largest loss plus score."""
+        return self.argmax_batch([x], w, None if truth is None else [truth])[0]
+
+    def argmax_batch(
+        self, xs: Sequence[Any], w: Array, truths: Sequence[Labels] | None = None
+    ) -> list[Labels]:
+        """The best set for every row."""
+        table = np.reshape(w[: self.n_inputs * self.n_labels], (self.n_inputs, self.n_labels))
+        scores = np.empty((len(xs), self.n_labels))
+        for row, x in zip(scores, xs, strict=True):
+            indices, values = self._entries(x)
+            row[:] = values @ table[indices]
+        if truths is not None:  # a label adds 1 where the truth has not got it, else it saves 1
+            scores += 1.0 - 2.0 * np.array([self._check(y) for y in truths])
+        return [tuple(row) for row in self._best(scores, w).tolist()]
+
+    def _best(self, scores: Array, w: Array) -> NDArray[np.uint8]:
+        if not self.pairs:
+            return (scores > 0).astype(np.uint8)
+        pairs = np.zeros((self.n_labels, self.n_labels))
+        pairs[self._upper] = w[self.n_inputs * self.n_labels :]
+        sets = np.empty(scores.shape, np.uint8)
+        _core.label_sets(scores, pairs, sets, np.empty(len(scores)), self.n_threads)
+        return sets
+
+    def outputs(self, x: Any) -> Iterator[Labels]:
+        """Every set of labels."""
+        return product((0, 1), repeat=self.n_labels)
+
+    def _entries(self, x: Any) -> tuple[NDArray[np.int64], Array]:
+        if isinstance(x, tuple):
+            return np.asarray(x[0], np.int64), np.asarray(x[1], np.float64)
+        values = np.asarray(x, np.float64)
+        if values.shape != (self.n_inputs,):
+            raise ValueError(f"x has shape {values.shape}, expected ({self.n_inputs},)")
+        return np.arange(self.n_inputs), values
+
+    def _check(self, y: Any) -> NDArray[np.bool_]:
+        chosen = np.asarray(y)
+        if chosen.shape != (self.n_labels,) or not np.isin(chosen, (0, 1)).all():
+            raise ValueError(f"labels must be {self.n_labels} times 0 or 1, got {y!r:.60}")
+        return chosen.astype(bool)
+
+
+@dataclass(frozen=True)
+class MultilabelModel:
+    """Weights of labels and of pairs of labels."""
+
+    coef: Array  # n_features x n_labels
+    intercept: Array
+    pairs: Array | None  # n_labels x n_labels, symmetric
+    C: float
+    certificate: Certificate
+    n_rows: int
+    info: dict[str, Any] = field(default_factory=dict)
+
+    kind: ClassVar[str] = "multilabel"
+
+    def __post_init__(self) -> None:
+        n_labels = len(self.intercept)
+        shapes = [(self.coef, (len(self.coef), n_labels)), (self.intercept, (n_labels,))]
+        if self.pairs is not None:
+            shapes.append((self.pairs, (n_labels, n_labels)))
+            if n_labels > MOST_LABELS:
+                raise ValueError(f"{n_labels} labels are too many for pairs")
+        for array, shape in shapes:
+            if array.shape != shape or not np.isfinite(array).all():
+                raise ValueError(f"weights of shape {array.shape}, or not finite")
+
+    def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[np.uint8]:
+        """A row of 0 and 1 for every row of X."""
+        from bridle.rows import as_matrix
+
+        X = as_matrix(X)
+        if X.shape[1] != len(self.coef):
+            raise ValueError(f"X has {X.shape[1]} features, but the model has {len(self.coef)}")
+        scores = np.ascontiguousarray(X @ self.coef, np.float64) + self.intercept
+        if self.pairs is None:
+            return (scores > 0).astype(np.uint8)
+        sets = np.empty(scores.shape, np.uint8)
+        threads = _core.hardware_threads() if n_threads is None else n_threads
+        _core.label_sets(scores, self.pairs, sets, np.empty(len(scores)), threads)
+        return sets
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """For `save_model`."""
+        from bridle.model_io import certificates_to_json, json_number
+
+        fields = {
+            "C": json_number(self.C), "n_rows": self.n_rows, "info": self.info,
+            "certificates": certificates_to_json((self.certificate,)),
+        }  # fmt: skip
+        arrays = {"coef": self.coef, "intercept": self.intercept}
+        return fields, arrays if self.pairs is None else arrays | {"pairs": self.pairs}
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """For `load_model`."""
+        from bridle.model_io import certificates_from_json
+
+        (certificate,) = certificates_from_json(fields["certificates"])
+        doubles = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
+        if doubles["coef"].ndim != 2 or doubles["intercept"].ndim != 1:
+            raise ValueError("weights must be a matrix and a vector")
+        return cls(
+            doubles["coef"], doubles["intercept"], doubles.get("pairs"), float(fields["C"]),
+            certificate, int(fields["n_rows"]), dict(fields["info"]),
+        )  # fmt: skip
