@@ -18,11 +18,13 @@ from bridle import (
     RankSVM,
     Status,
     StructuredSVM,
+    TreeSVM,
     ValidationLoss,
     solve,
 )
 from bridle.estimators import GapWarning
 from bridle.stopping import Epochs, HeldOutLoss
+from bridle.structured.trees import read_trees
 
 
 def noisy(n=1500, d=60, n_classes=2, seed=0, noise=6.0):
@@ -55,6 +57,20 @@ def chains():
     return X, [list(rng.integers(0, 4, 20)) for _ in X]
 
 
+def trees():
+    """Phrases of adjectives and nouns, with brackets at random: no grammar explains them all."""
+    rng = np.random.default_rng(0)
+    nouns = [f"(N n{k})" for k in range(20)]
+    found = []
+    for _ in range(60):
+        words = list(rng.choice(nouns, 8))
+        while len(words) > 1:
+            k = rng.integers(len(words) - 1)
+            words[k : k + 2] = [f"({rng.choice(list('ABC'))} {words[k]} {words[k + 1]})"]
+        found += read_trees(f"(S {words[0]})")
+    return [tree.words for tree in found], found
+
+
 # Each with settings that would take far longer than a test may.
 NEVER = {"tol": 1e-12, "max_iter": 10**7}
 CASES = {
@@ -71,6 +87,7 @@ CASES = {
     "MultivariateSVC": lambda: (MultivariateSVC("f1", C=1e5, **NEVER), *noisy()),
     "RankSVM": lambda: (RankSVM("map", 1e5, **NEVER), *noisy(3000)),
     "ChainSVM": lambda: (ChainSVM(10.0, **NEVER), *chains()),
+    "TreeSVM": lambda: (TreeSVM(10.0, **NEVER), *trees()),
     "StructuredSVM": lambda: (
         StructuredSVM(Slow(60, 4), 10.0, **NEVER), *noisy(400, n_classes=4)),
 }  # fmt: skip

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from bridle.estimators.base import GapWarning, seed_from
+from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.solve import Callback
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap
 from bridle.structured.parser import train_tree
 from bridle.structured.segments import Score
 from bridle.structured.trees import Tree, score_trees
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class TreeSVM(BaseEstimator):  # type: ignore[misc]
+class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
     """Structural SVM for parsing: a grammar read from trees, its weights learnt, CKY.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))],
@@ -28,9 +28,11 @@ class TreeSVM(BaseEstimator):  # type: ignore[misc]
     order: how many siblings to its left a rule may look at. rare: words seen no more often than
     this in training are treated by what they look like, as unknown words are. frequent: words seen
     at least so often have weights of their own at the edges of spans. tol: the certified relative
-    duality gap to reach.
+    duality gap to reach. max_iter, max_seconds: budgets for passes over the data and for seconds.
+    callback: a function of the newest Record; returning True ends the fit, with the best model so
+    far and its gap.
 
-    After fit: model_, grammar_, coef_, certificate_, trace_, n_iter_.
+    After fit: model_, grammar_, coef_, certificate_, trace_, status_, message_, n_iter_.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class TreeSVM(BaseEstimator):  # type: ignore[misc]
         solver: str | Solver = "bcfw",
         tol: float = 0.05,
         max_iter: int = 1000,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
@@ -53,6 +57,8 @@ class TreeSVM(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
 
@@ -69,16 +75,15 @@ class TreeSVM(BaseEstimator):  # type: ignore[misc]
             if list(words) != tree.words:
                 raise ValueError(f"tree {i} has other words than its sentence: {tree!s:.80}")
         self.model_, solution = train_tree(
-            y, self.C, solver=self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
+            y, self.C, solver=self.solver, callbacks=callbacks_of(self.callback),
+            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
             order=self.order, rare=self.rare, frequent=self.frequent,
             sample_weight=sample_weight, seed=seed_from(self.random_state),
             n_threads=self.n_threads,
         )  # fmt: skip
         self.grammar_ = self.model_.grammar
         self.coef_ = self.model_.w
-        self.certificate_ = solution.certificate
-        self.trace_ = solution.trace
-        self.n_iter_ = solution.epochs
+        self._keep_proof(solution)
         if not solution.converged:
             warnings.warn(
                 GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
