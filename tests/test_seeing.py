@@ -1,5 +1,7 @@
 """What a user sees of a model: the features that decide, the boundary, the certificate in HTML."""
 
+import io
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -15,6 +17,7 @@ from bridle import (
     MulticlassSVC,
     MultivariateSVC,
     OnlineSVC,
+    ProgressBar,
     RankSVM,
     explain,
     plot_boundary,
@@ -22,6 +25,8 @@ from bridle import (
 from bridle.plot import support_vectors
 from matplotlib import pyplot
 from sklearn.datasets import load_iris, make_blobs, make_moons
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -76,6 +81,20 @@ def test_explain_any_linear_model(iris, tmp_path):
         explain(SVC().fit(X, y))
 
 
+def test_explain_looks_into_pipelines_and_searches(iris):
+    X, y = iris
+    pipeline = make_pipeline(StandardScaler(), LinearSVC(random_state=0)).fit(X, y)
+    found = explain(pipeline)
+    assert found == explain(pipeline[-1], X.columns)
+    search = GridSearchCV(pipeline, {"linearsvc__C": [0.1]}, cv=3).fit(X, y)
+    assert explain(search).sides[0].towards[0][0] in X.columns
+    texts = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(
+        ["good", "bad", "good day"], [1, 0, 1]
+    )
+    assert explain(texts, n=1).sides[0].away[0][0] == "bad"
+    assert explain(texts, n=1).sides[0].towards[0][0] == "good"
+
+
 def test_explain_counts_what_is_used():
     X = np.zeros((40, 5))
     X[:, 1] = np.linspace(-1, 1, 40)
@@ -100,6 +119,8 @@ MOONS = make_moons(120, noise=0.2, random_state=0)
         (LinearSVC(multi_class="ovo", store_dual=True), BLOBS),
         (LinearSVC(multi_class="crammer_singer"), BLOBS),
         (MulticlassSVC(), BLOBS),
+        (make_pipeline(StandardScaler(), LinearSVC()), MOONS),
+        (make_pipeline(StandardScaler(), SVC()), BLOBS),
     ],
 )
 def test_boundaries(model, data):
@@ -171,3 +192,20 @@ def test_html_escapes_what_classes_are_called():
     X, y = BLOBS
     model = LinearSVC().fit(X, np.array(["<script>", "b", "c"])[y])
     assert "<script>" not in model._repr_html_().split("</style>")[-1].split("certified", 1)[1]
+
+
+def test_the_bar_fills_as_the_gap_falls(iris):
+    out = io.StringIO()
+    X, y = bridle.data.make_corpus(3000, seed=0)
+    LinearSVC(1.0, solver="pegasos", tol=0.05, callback=ProgressBar(0.05, stream=out)).fit(X, y)
+    frames = out.getvalue().split("\r")[1:]
+    filled = [frame.count("#") for frame in frames]
+    assert filled == sorted(filled)
+    assert filled[0] < filled[-1] == 30
+    assert frames[-1].endswith("s \n")
+    assert all("certified gap" in frame and "of 5e-02" in frame for frame in frames)
+    out = io.StringIO()
+    LinearSVC(n_threads=1, callback=ProgressBar(stream=out)).fit(*iris)
+    assert out.getvalue().count("\n") == 3  # one line for each class
+    with pytest.raises(ValueError, match="goal must be between 0 and 1"):
+        ProgressBar(0.0)

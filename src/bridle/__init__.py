@@ -120,6 +120,7 @@ _HOME = {
     "write_report": "bridle.report",
     "plot_trace": "bridle.plot",
     "plot_boundary": "bridle.plot",
+    "ProgressBar": "bridle.progress",
     "explain": "bridle.explain",
     "Explanation": "bridle.explain",
     "plot_convergence": "bridle.plot",

@@ -68,9 +68,11 @@ class Explanation:
 def explain(model: Any, feature_names: Sequence[Any] | None = None, n: int = 10) -> Explanation:
     """The n features with the largest weights for each class, and the n with the smallest.
 
-    model: a fitted linear estimator or a LinearModel; of a pipeline, its last step. feature_names:
-    one for each feature; without them, those of the data frame it was fitted on, or numbers.
+    model: a fitted linear estimator, a pipeline or a search that ends in one, or a LinearModel.
+    feature_names: one for each feature of the linear model; without them, what the pipeline calls
+    them, or the data frame that it was fitted on, or numbers.
     """
+    model, feature_names = _unwrapped(model, feature_names)
     coef, intercept, classes, multi_class = _parts(model)
     names = _names(model, feature_names, coef.shape[1])
     classes = classes if len(classes) else np.array(["score"])
@@ -101,13 +103,25 @@ def _labels(classes: NDArray[Any], multi_class: str, k: int) -> tuple[str, str]:
     return str(classes[k]), "the rest"
 
 
+def _unwrapped(model: Any, names: Sequence[Any] | None) -> tuple[Any, Sequence[Any] | None]:
+    """The linear model inside a search or a pipeline, and what the steps before call its inputs."""
+    model = getattr(model, "best_estimator_", model)
+    if not hasattr(model, "steps"):
+        return model, names
+    if names is None and len(model.steps) > 1:
+        try:
+            names = model[:-1].get_feature_names_out()
+        except (AttributeError, ValueError):  # a step that has no names to give
+            names = None
+    return model[-1], names
+
+
 def _parts(model: Any) -> tuple[Any, NDArray[Any], NDArray[Any], str]:
     if hasattr(model, "coef"):  # LinearModel
         return model.coef, model.intercept, model.classes, model.multi_class
     if not hasattr(model, "coef_"):
         raise TypeError(
-            f"{type(model).__name__} has no weights of features: it is not fitted, has a kernel, "
-            "or is a pipeline, of which explain needs the last step, pipeline[-1]"
+            f"{type(model).__name__} has no weights of features: it is not fitted or has a kernel"
         )
     coef = model.coef_
     if coef.ndim == 1:  # RankSVM, MultivariateSVC

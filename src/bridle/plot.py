@@ -251,9 +251,10 @@ def plot_boundary(
 
 def support_vectors(model: Any, X: Any, y: Any) -> Any:
     """The rows that hold the boundary: by their dual variables, or else by their margins."""
-    if hasattr(model, "support_"):
-        return np.asarray(model.support_)
-    signed = getattr(model, "dual_coef_", None)
+    inner = model[-1] if hasattr(model, "steps") else model
+    if hasattr(inner, "support_"):
+        return np.asarray(inner.support_)
+    signed = getattr(inner, "dual_coef_", None)
     if signed is not None and signed.shape[1] == len(X):
         # Interior point methods leave a trace of every row.
         return np.flatnonzero(np.abs(signed).max(axis=0) > 1e-5 * np.abs(signed).max())
@@ -261,10 +262,11 @@ def support_vectors(model: Any, X: Any, y: Any) -> Any:
     codes = np.searchsorted(model.classes_, y)
     if scores.ndim == 1:
         return np.flatnonzero(np.where(codes == 1, 1, -1) * scores <= 1 + 1e-3)
-    if getattr(model, "multi_class", "crammer_singer") == "ovo":
+    multi_class = getattr(inner, "multi_class", "crammer_singer")
+    if multi_class == "ovo":
         return np.empty(0, np.intp)  # votes are no margins
     own = scores[np.arange(len(codes)), codes]
-    if getattr(model, "multi_class", "crammer_singer") == "ovr":
+    if multi_class == "ovr":
         return np.flatnonzero(own <= 1 + 1e-3)
     others = scores.copy()
     others[np.arange(len(codes)), codes] = -np.inf
