@@ -23,26 +23,42 @@ template <class Rows> int64_t pass_blocks(const Rows &rows) {
   return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::clamp<int64_t>(rows.n_rows, 1, 64));
 }
 
-// Whether the columns of a row strictly increase; throws if one is out of bounds.
-template <class Value, class Column> bool check_row(const CsrRows<Value, Column> &rows, int64_t i) {
-  const int64_t begin = rows.offsets[i], end = rows.offsets[i + 1];
-  const Column *columns = rows.columns;
-  // Without a way out of the loop, so that it can be done on vectors.
-  int decreases = 0;
-  for (int64_t k = begin + 1; k < end; ++k)
-    decreases |= columns[k] <= columns[k - 1];
+// The facts of a row; throws if a column is out of bounds.
+template <class Value, class Column>
+RowFacts check_row(const CsrRows<Value, Column> &rows, int64_t i) {
+  const int64_t begin = rows.offsets[i], n = rows.row_nnz(i);
+  const Column *columns = rows.columns + begin;
+  RowFacts facts;
+  if constexpr (std::is_same_v<Value, float> && std::is_same_v<Column, int32_t>)
+    facts = scan_row(rows.values + begin, columns, n);
+  else
+    facts = scalar_scan_row(rows.values + begin, columns, n);
+  facts.squared_norm += rows.bias * rows.bias;
   // If they increase, the first and the last one speak for all.
-  if (!decreases && (begin == end || (columns[begin] >= 0 && columns[end - 1] < rows.n_features)))
-    return true;
-  for (int64_t k = begin; k < end; ++k)
+  if (facts.increasing && (n == 0 || (columns[0] >= 0 && columns[n - 1] < rows.n_features)))
+    return facts;
+  for (int64_t k = 0; k < n; ++k)
     if (columns[k] < 0 || columns[k] >= rows.n_features)
       throw std::invalid_argument("row " + std::to_string(i) + " has column index " +
                                   std::to_string(columns[k]) + ", outside 0.." +
                                   std::to_string(rows.n_features - 1));
-  return !decreases;
+  return facts;
 }
 
-template <class Value> bool check_row(const DenseRows<Value> &, int64_t) { return true; }
+template <class Value> RowFacts check_row(const DenseRows<Value> &rows, int64_t i) {
+  return {rows.squared_norm(i), true};
+}
+
+template <class Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t i) {
+  rows.for_each(i, [&](int64_t column, auto value) {
+    if (!std::isfinite(value))
+      throw std::invalid_argument("X contains NaN or infinity: row " + std::to_string(i) +
+                                  ", column " + std::to_string(column));
+  });
+  throw std::invalid_argument("row " + std::to_string(i) +
+                              " is too large: its squared length overflows float64; scale the "
+                              "features");
+}
 
 // One pass that answers all questions about the input: indices within bounds, values finite,
 // columns in order; and |x_i|^2 of every row, the constant feature included.
@@ -52,19 +68,11 @@ template <class Rows> ScanResult scan(const Rows &rows, double *squared_norms, i
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
     for (int64_t i = begin; i < end; ++i) {
-      if (!check_row(rows, i))
-        canonical[block] = 0;
-      squared_norms[i] = rows.squared_norm(i);
-      if (!std::isfinite(squared_norms[i])) {
-        rows.for_each(i, [&](int64_t column, auto value) {
-          if (!std::isfinite(value))
-            throw std::invalid_argument("X contains NaN or infinity: row " + std::to_string(i) +
-                                        ", column " + std::to_string(column));
-        });
-        throw std::invalid_argument("row " + std::to_string(i) +
-                                    " is too large: its squared length overflows float64; scale "
-                                    "the features");
-      }
+      const RowFacts facts = check_row(rows, i);
+      canonical[block] &= facts.increasing;
+      squared_norms[i] = facts.squared_norm;
+      if (!std::isfinite(facts.squared_norm))
+        refuse_row(rows, i);
     }
   });
   return {std::all_of(canonical.begin(), canonical.end(), [](char c) { return c; })};

@@ -3,9 +3,12 @@
 // constant feature of value `bias` (0 when there is none), so that no kernel needs to know of it.
 #pragma once
 
+#include "simd.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -25,20 +28,15 @@ template <class Value_, class Column_> struct CsrRows {
   int64_t row_nnz(int64_t i) const { return offsets[i + 1] - offsets[i]; }
   int64_t nnz() const { return offsets[n_rows] - offsets[0]; }
 
-  // w . x_i, accumulated in W. Four sums break the chain of dependent additions.
+  // w . x_i, accumulated in W.
   template <class W> W dot(int64_t i, const W *w) const {
-    const int64_t end = offsets[i + 1];
-    int64_t k = offsets[i];
-    W s0 = static_cast<W>(bias) * w[n_features], s1 = 0, s2 = 0, s3 = 0;
-    for (; k + 4 <= end; k += 4) {
-      s0 += static_cast<W>(values[k]) * w[columns[k]];
-      s1 += static_cast<W>(values[k + 1]) * w[columns[k + 1]];
-      s2 += static_cast<W>(values[k + 2]) * w[columns[k + 2]];
-      s3 += static_cast<W>(values[k + 3]) * w[columns[k + 3]];
-    }
-    for (; k < end; ++k)
-      s0 += static_cast<W>(values[k]) * w[columns[k]];
-    return (s0 + s1) + (s2 + s3);
+    const int64_t begin = offsets[i], n = offsets[i + 1] - begin;
+    const W constant = static_cast<W>(bias) * w[n_features];
+    if constexpr (std::is_same_v<Value, float> && std::is_same_v<W, float> &&
+                  std::is_same_v<Column, int32_t>)
+      return constant + gather_dot(values + begin, columns + begin, n, w);
+    else
+      return constant + scalar_dot(values + begin, columns + begin, n, w);
   }
 
   // w += scale * x_i
@@ -47,15 +45,6 @@ template <class Value_, class Column_> struct CsrRows {
     for (int64_t k = offsets[i]; k < end; ++k)
       w[columns[k]] += scale * static_cast<W>(values[k]);
     w[n_features] += scale * static_cast<W>(bias);
-  }
-
-  double squared_norm(int64_t i) const {
-    const int64_t begin = offsets[i], end = offsets[i + 1];
-    double sum = bias * bias;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t k = begin; k < end; ++k)
-      sum += static_cast<double>(values[k]) * static_cast<double>(values[k]);
-    return sum;
   }
 
   // Calls visit(column, value) for each stored entry of row i; the constant feature is not one.
