@@ -175,8 +175,7 @@ public:
 
     const bool whole = n_active == n_useful_;
     drop_shrunk();
-    shrink_beyond_ =
-        pass.moved > 0 ? static_cast<W>((first_ ? 0.5 : 1.0) * pass.motion()) : infinity;
+    set_bounds(pass, first_ ? 0.5 : 1.0);
     first_ = false;
     return {n_active, static_cast<int64_t>(active_.size()), gap, dual(), whole};
   }
@@ -498,6 +497,10 @@ protected: // for StreamedDcdOn
     for (const W wk : w)
       sum += static_cast<double>(wk) * wk;
     return sum;
+  }
+
+  void set_bounds(const Pass &pass, double times) {
+    shrink_beyond_ = pass.moved > 0 ? static_cast<W>(times * pass.motion()) : infinity;
   }
 
   void shrink(Active &row) {

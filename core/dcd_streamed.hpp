@@ -70,6 +70,7 @@ public:
     bias_.set_balance(start.balance);
     bias_.start(this->sigma(start.n_rows / 10));
     sum_squares();
+    this->first_ = false; // it may be stopped within the first epoch, whose w is meant for its end
   }
 
   void visit(const AnyRows &any, const double *signed_cost, const double *squared_norms,
@@ -105,8 +106,7 @@ public:
   StreamedEpoch end_epoch() override {
     const double gap = pass_.gap + bias_.gap();
     bias_.recentre(this->sigma(pass_.inside));
-    this->shrink_above_ = pass_.largest <= 0 ? Dcd::infinity : pass_.largest;
-    this->shrink_below_ = pass_.smallest >= 0 ? -Dcd::infinity : pass_.smallest;
+    this->set_bounds(pass_, 1.0);
     sum_squares();
     const StreamedEpoch done{{visits_, n_active_, gap, this->dual(), whole_}, active_nnz_};
     pass_ = {};
@@ -115,10 +115,7 @@ public:
     return done;
   }
 
-  void forget_bounds() override {
-    this->shrink_above_ = Dcd::infinity;
-    this->shrink_below_ = -Dcd::infinity;
-  }
+  void forget_bounds() override { this->shrink_beyond_ = Dcd::infinity; }
 
   void weights(double *out) const override { Dcd::weights(out); }
   double bias() const override { return bias_.value(); }
@@ -149,11 +146,7 @@ private:
   }
 
   // |w|^2 follows from the steps; this removes what rounding has added.
-  void sum_squares() {
-    this->squared_weights_ = 0;
-    for (const W wk : w_)
-      this->squared_weights_ += static_cast<double>(wk) * wk;
-  }
+  void sum_squares() { this->squared_weights_ = Dcd::squared_norm(w_); }
 
   Pass pass_;
   int64_t visits_ = 0, n_active_ = 0, active_nnz_ = 0;

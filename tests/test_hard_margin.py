@@ -170,3 +170,9 @@ def test_no_proof_is_looked_for_among_independent_rows(monkeypatch):
     X, y = make_corpus(300)
     monkeypatch.setattr(separation, "_signed_rows", lambda *_: pytest.fail("rows of a text"))
     assert solve(LinearProblem(X, y, np.inf)).status is Status.CONVERGED
+
+
+def test_a_class_without_weight_is_named():
+    X, y = separable("free")
+    with pytest.raises(ValueError, match=r"class -1 have weight 0"):
+        solve(LinearProblem(X, y, np.inf, bias="free", sample_weight=np.where(y > 0, 1.0, 0.0)))

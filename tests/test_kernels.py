@@ -189,3 +189,22 @@ def test_dcd_checks_what_it_is_given():
     with pytest.raises(ValueError, match="bucket"):
         kernel.epoch(_core.Rng(0), 0)
     assert kernel.epoch(_core.Rng(0), 2**63 - 1).visits == np.count_nonzero(problem.cost)
+
+
+def test_kernels_that_keep_arrays_take_none_that_must_be_converted():
+    # A converted copy would be gone by the time it is read.
+    problem = matrix.small_problem()
+    n, w = problem.n_rows, np.zeros(problem.n_features + 1)
+    short = problem.signed_cost.astype(np.float32)
+    calls = (
+        lambda: _core.sgd_qn(problem.rows, "hinge", short, w, 0.1, 1.0, 1, "epochs", 1),
+        lambda: _core.norma(
+            problem.rows, problem.signed_cost, short, w, np.zeros(n), 0.1, 10, "epochs", 1
+        ),
+        lambda: _core.margin_perceptron_unlearning(
+            problem.rows, short, problem.squared_norms, w, np.zeros(n), 2, False, 1
+        ),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            call()

@@ -2,6 +2,7 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of bridle: kernels without policy.";
+  m.attr("version") = BRIDLE_VERSION;
   bridle::bind_rows(m);
   bridle::bind_dcd(m);
   bridle::bind_kernels(m);

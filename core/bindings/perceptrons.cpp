@@ -88,15 +88,16 @@ void bind_perceptrons(nb::module_ &m) {
       .def_ro("updates", &MarginPerceptronUnlearning::updates)
       .def_ro("gap", &MarginPerceptronUnlearning::gap);
   // The kernels read rows, weights and squared norms in place: they must outlive them.
-  m.def("margin_perceptron", &make_margin_perceptron, nb::arg("rows"), nb::arg("signed_weight"),
-        nb::arg("squared_norms"), nb::arg("start_a"), nb::arg("start_counts"), nb::kw_only(),
-        nb::arg("offset"), nb::arg("slope"), nb::arg("presented"), nb::arg("repeat"),
-        nb::arg("repeats"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
-  m.def("margin_perceptron_unlearning", &make_mpu, nb::arg("rows"), nb::arg("signed_cost"),
-        nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_quanta"), nb::arg("quanta"),
-        nb::arg("many"), nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+  m.def("margin_perceptron", &make_margin_perceptron, nb::arg("rows"),
+        nb::arg("signed_weight").noconvert(), nb::arg("squared_norms").noconvert(),
+        nb::arg("start_a"), nb::arg("start_counts"), nb::kw_only(), nb::arg("offset"),
+        nb::arg("slope"), nb::arg("presented"), nb::arg("repeat"), nb::arg("repeats"),
+        nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
         nb::keep_alive<0, 3>());
+  m.def("margin_perceptron_unlearning", &make_mpu, nb::arg("rows"),
+        nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
+        nb::arg("start_w"), nb::arg("start_quanta"), nb::arg("quanta"), nb::arg("many"),
+        nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 }
 
 } // namespace bridle

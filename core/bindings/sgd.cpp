@@ -80,8 +80,8 @@ void bind_sgd(nb::module_ &m) {
             expect_size(squared_norms, n_rows(rows), "squared_norms");
             self.enter(rows.view, signed_cost.data(), squared_norms.data(), first);
           },
-          nb::arg("rows"), nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("first"),
-          "The steps to come are on this part, which must outlive them.")
+          nb::arg("rows"), nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
+          nb::arg("first"), "The steps to come are on this part, which must outlive them.")
       .def("set_rate", &StochasticGradient::set_rate, nb::arg("rate"), nb::arg("t"))
       .def("set_bias", &StochasticGradient::set_bias, nb::arg("bias"))
       .def("restart_average", &StochasticGradient::restart_average)
@@ -94,13 +94,14 @@ void bind_sgd(nb::module_ &m) {
             return self.output(output_from_name(which), w.data(), alpha.data());
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
+  // noconvert: a converted copy would be gone by the time it is read.
   // The kernel reads rows, costs and squared norms in place: they must outlive it, or its use until
   // it enters others. Where start_alpha has more entries than there are rows, the rows are the
   // first part of the data.
-  m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
-        nb::arg("squared_norms"), nb::arg("start_w"), nb::arg("start_bias"), nb::arg("start_alpha"),
-        nb::arg("settings"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
-        nb::keep_alive<0, 4>());
+  m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"),
+        nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
+        nb::arg("start_w"), nb::arg("start_bias"), nb::arg("start_alpha"), nb::arg("settings"),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

@@ -81,13 +81,14 @@ void bind_sgd_qn(nb::module_ &m) {
           },
           nb::arg("w"), nb::arg("alpha"));
   // The kernels read rows, costs and squared norms in place: they must outlive them.
-  m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_weight"),
-        nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"), nb::arg("skip"), nb::arg("sampling"),
-        nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>());
-  m.def("norma", &make_norma, nb::arg("rows"), nb::arg("signed_cost"), nb::arg("squared_norms"),
-        nb::arg("start_w"), nb::arg("start_alpha"), nb::arg("rho"), nb::arg("tau"),
-        nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+  m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"),
+        nb::arg("signed_weight").noconvert(), nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"),
+        nb::arg("skip"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),
         nb::keep_alive<0, 3>());
+  m.def("norma", &make_norma, nb::arg("rows"), nb::arg("signed_cost").noconvert(),
+        nb::arg("squared_norms").noconvert(), nb::arg("start_w"), nb::arg("start_alpha"),
+        nb::arg("rho"), nb::arg("tau"), nb::arg("sampling"), nb::arg("bucket"),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 }
 
 } // namespace bridle

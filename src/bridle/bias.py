@@ -48,7 +48,11 @@ def _squared_hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
 
 def _widest(scores: Array, y: Array, cost: Array) -> float:
     # The hard margin: halfway between the classes.
-    used = cost > 0
-    low = scores[used & (y > 0)].min()
-    high = scores[used & (y < 0)].max()
-    return float(-(low + high) / 2)
+    up, down = (cost > 0) & (y > 0), (cost > 0) & (y < 0)
+    if not (up.any() and down.any()):
+        empty = "-1" if up.any() else "+1"
+        raise ValueError(
+            f"a hard margin with a free bias needs rows of both classes, but all rows of class "
+            f"{empty} have weight 0"
+        )
+    return float(-(scores[up].min() + scores[down].max()) / 2)
