@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from bridle.machines import pairs
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -93,6 +94,36 @@ def fit_calibrator(
     if method == "isotonic":
         return _fit_monotone(scores, positive, weights)
     raise ValueError(f"probability must be one of {METHODS} or False, got {method!r}")
+
+
+def fit_calibrators(
+    method: str,
+    scores: Array,
+    codes: NDArray[np.intp],
+    n_classes: int,
+    multi_class: str,
+    weights: Array,
+) -> list[Calibrator]:
+    """One for each decision function, from held-out scores; rows of weight zero do not count."""
+    found = []
+    for k in range(scores.shape[1]):
+        used, positive = weights > 0, 1 if n_classes == 2 else k
+        if multi_class == "ovo":
+            positive, negative = pairs(n_classes)[k]
+            used = used & ((codes == positive) | (codes == negative))
+        found.append(
+            fit_calibrator(method, scores[used, k], codes[used] == positive, weights[used])
+        )
+    return found
+
+
+def class_probabilities(
+    calibrators: Sequence[Calibrator], scores: Array, n_classes: int, multi_class: str
+) -> Array:
+    """One row per row of function scores, which sums to 1."""
+    if multi_class == "ovo" and n_classes > 2:
+        return coupled(calibrators, scores, pairs(n_classes))
+    return probabilities(calibrators, scores)
 
 
 def probabilities(calibrators: Sequence[Calibrator], scores: Array) -> Array:
@@ -179,10 +210,20 @@ def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> 
 
 
 def _fit_monotone(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Monotone:
-    from sklearn.isotonic import IsotonicRegression
-
-    fit = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    fit.fit(scores, positive.astype(np.float64), sample_weight=weights)
-    return Monotone(
-        np.asarray(fit.X_thresholds_, np.float64), np.asarray(fit.y_thresholds_, np.float64)
-    )
+    """Pool adjacent violators: neighbours out of order are merged into their mean."""
+    used = weights > 0
+    x, inverse = np.unique(scores[used], return_inverse=True)
+    mass = np.bincount(inverse, weights[used])
+    mean = np.bincount(inverse, weights[used] * positive[used]) / mass
+    blocks: list[tuple[float, float, int]] = []  # value, weight, how many scores
+    for value, weight in zip(mean.tolist(), mass.tolist(), strict=True):
+        count = 1
+        while blocks and blocks[-1][0] >= value:
+            v, w, n = blocks.pop()
+            value, weight = (v * w + value * weight) / (w + weight), w + weight  # noqa: PLW2901
+            count += n
+        blocks.append((value, weight, count))
+    y = np.repeat([b[0] for b in blocks], [b[2] for b in blocks])
+    inner = (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:])  # between equals: no knot
+    kept = np.concatenate([[True], ~inner, [True]])[: len(y)]
+    return Monotone(x[kept], y[kept])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from bridle.certificate import Certificate
 from bridle.losses import Hinge, Loss
 from bridle.machines import pairs
 from bridle.ovo import rows_of
-from bridle.problem import Bias, LinearProblem
+from bridle.ovr import own_weights
+from bridle.problem import Bias, LinearProblem, check_weights
 from bridle.rows import as_matrix
+from bridle.scaling import divided
 from bridle.solve import Solution, solve
 from bridle.stopping import Epochs, Gap, Seconds
 from numpy.typing import ArrayLike, NDArray
@@ -71,22 +73,30 @@ def certify_model(
     X: Any,
     y: ArrayLike,
     *,
+    sample_weight: ArrayLike | None = None,
     max_seconds: float = 60.0,
     n_threads: int | None = None,
 ) -> tuple[Certificate, ...]:
     """One for each problem of a linear model, on data of the model's width and classes.
 
-    Nothing in the model is believed but its weights and its objective. The time is shared evenly.
+    Nothing in the model is believed but its weights and its objective, with the class weights in
+    its `info`, if any. The time is shared evenly.
     """
-    if model.objective.weighted:
+    own = model.info.get("class_weight")
+    if model.objective.weighted and own is None and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
     model, codes = model.dense(), np.searchsorted(model.classes, y)
+    if model.scale is not None:  # the objective is that of the scaled features
+        X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
     objective: Any = model.objective
     options: dict[str, Any] = {
         "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,
         "n_threads": n_threads,
     }  # fmt: skip
+    weights = np.ones(len(model.classes)) if own is None else np.asarray(own, np.float64)
+    each = check_weights(sample_weight, len(codes))
     if model.multi_class == "crammer_singer":
+        options["sample_weight"] = each * weights[codes]
         return (_certify_jointly(model, X, codes, max_seconds, options),)
     X = as_matrix(X)
     certificates = []
@@ -99,7 +109,9 @@ def certify_model(
             positive = 1
         signs = np.where(codes[rows] == positive, 1.0, -1.0)
         part = X if len(rows) == len(codes) else X[rows]
-        problem = LinearProblem(part, signs, objective.C, **options)
+        together = model.multi_class == "ovo"
+        cost = each[rows] * (weights[codes[rows]] if together else own_weights(codes, k, weights))
+        problem = LinearProblem(part, signs, objective.C, sample_weight=cost, **options)
         seconds = max_seconds / len(model.coef)
         certificates.append(certify_weights(problem, w, float(b), max_seconds=seconds))
     return tuple(certificates)

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle.machines import MultiClass, function_scores, n_functions, without_dual
+from bridle.machines import (
+    MultiClass,
+    class_scores,
+    decide,
+    function_scores,
+    n_functions,
+    without_dual,
+)
 from bridle.multiclass import solve_multiclass
 from bridle.rows import as_matrix
 from bridle.stopping import Status
@@ -28,11 +35,11 @@ class HeldOut:
     worst_gap: float  # the largest certified relative gap of any fold and class
     message: str  # of the problem with that gap
     interrupted: bool  # by Ctrl-C: the scores are not complete
+    multi_class: str = "ovr"
 
     def accuracy(self, codes: NDArray[np.intp], weights: Array | None = None) -> float:
         """The share of rows that are classified rightly, by weight."""
-        one = self.scores.shape[1] == 1
-        guess = (self.scores[:, 0] > 0).astype(np.intp) if one else self.scores.argmax(axis=1)
+        guess = decide(class_scores(self.scores, self.multi_class, int(codes.max()) + 1))
         return float(np.average(guess == codes, weights=weights))
 
 
@@ -105,4 +112,4 @@ def held_out_scores(
         if gap > worst_gap:
             worst_gap, message = gap, found.worst.message
         scores[test] = function_scores(X[test], found.coef, found.intercept, n_threads)
-    return HeldOut(scores, worst_gap, message, False)
+    return HeldOut(scores, worst_gap, message, False, multi_class)

@@ -18,6 +18,7 @@ from bridle.model_io import (
 )
 from bridle.ovr import OneVsRest
 from bridle.rows import as_matrix, is_sparse
+from bridle.scaling import divided, resized
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -41,6 +42,7 @@ class KernelModel:
     n_rows: int
     zero_based: bool = False
     info: dict[str, Any] = field(default_factory=dict)
+    scale: Array | None = None  # see `bridle.scaling`; the support vectors are divided by it
 
     kind: ClassVar[str] = "kernel"
 
@@ -52,6 +54,8 @@ class KernelModel:
             raise ValueError(f"a kernel of name {self.kernel.name!r} cannot be kept in a file")
         if self.coefficients.shape != (n_functions, self.support.shape[0]):
             raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
+        if self.scale is not None and self.scale.shape != (self.n_features,):
+            raise ValueError(f"a scale of shape {self.scale.shape} does not fit")
         if self.intercept.shape != (n_functions,) or len(self.certificates) != n_functions:
             raise ValueError("intercepts or certificates do not fit the classes")
 
@@ -114,10 +118,11 @@ class KernelModel:
             if n_features < self.n_features:
                 raise ValueError("a kernel model needs all of its features: widen the data instead")
             support.resize((support.shape[0], n_features))
-            return replace(self, support=support)
-        wider = np.zeros((self.support.shape[0], n_features), self.support.dtype)
-        wider[:, : self.n_features] = self.support
-        return replace(self, support=wider)
+        else:
+            support = np.zeros((self.support.shape[0], n_features), self.support.dtype)
+            support[:, : self.n_features] = self.support
+        scale = None if self.scale is None else resized(self.scale, n_features)
+        return replace(self, support=support, scale=scale)
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """A vector for two classes, else a column for each class."""
@@ -130,6 +135,8 @@ class KernelModel:
             X.resize((X.shape[0], self.n_features))  # features that the data lack are zeros
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
+        if self.scale is not None:
+            X = divided(X, self.scale)
         scores = np.tile(self.intercept[:, None], (1, X.shape[0]))
         if self.support.shape[0]:
             for k, c in enumerate(self.coefficients):
@@ -164,6 +171,8 @@ class KernelModel:
             "info": self.info,
         }  # fmt: skip
         arrays = {"coefficients": self.coefficients, "intercept": self.intercept}
+        if self.scale is not None:
+            arrays["scale"] = self.scale
         if not is_sparse(self.support):
             return fields, arrays | {"support": np.ascontiguousarray(self.support)}
         return fields, arrays | {
@@ -200,4 +209,5 @@ class KernelModel:
             n_rows=int(fields["n_rows"]),
             zero_based=bool(fields["zero_based"]),
             info=dict(fields["info"]),
+            scale=np.asarray(arrays["scale"], np.float64) if "scale" in arrays else None,
         )  # fmt: skip

@@ -132,6 +132,7 @@ class LinearModel:
     zero_based: bool = False  # how the training file counted its features
     info: dict[str, Any] = field(default_factory=dict)
     multi_class: str = "ovr"
+    scale: Array | None = None  # see `bridle.scaling`; coef is for the data as they are
 
     kind: ClassVar[str] = "linear"
 
@@ -150,6 +151,10 @@ class LinearModel:
         if self.alpha is not None:
             _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
             _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
+        if self.scale is not None:
+            _expect(self.scale.shape == (self.n_features,), "scale", self.scale.shape)
+            if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
+                raise ValueError("the scale of a feature must be positive and finite")
         values = self.coef.data if is_sparse(self.coef) else self.coef
         if not (np.isfinite(values).all() and np.isfinite(self.intercept).all()):
             raise ValueError("the weights contain NaN or infinity")
@@ -183,7 +188,10 @@ class LinearModel:
         kept = self.coef[:, :n_features]
         coef = np.zeros((len(kept), n_features))
         coef[:, : kept.shape[1]] = kept
-        return replace(self, coef=coef)
+        from bridle.scaling import resized
+
+        scale = None if self.scale is None else resized(self.scale, n_features)
+        return replace(self, coef=coef, scale=scale)
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """w.x + b for every row: a vector for two classes, else a column for each class.
@@ -234,7 +242,8 @@ class LinearModel:
             }
         else:
             arrays["coef"] = self.coef
-        return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
+        further = {"alpha": self.alpha, "scale": self.scale}
+        return fields, arrays | {name: a for name, a in further.items() if a is not None}
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -308,6 +317,7 @@ class LinearModel:
             zero_based=bool(fields["zero_based"]),
             info=dict(fields["info"]),
             multi_class=_string(fields.get("multi_class", "ovr")),
+            scale=_doubles(arrays["scale"]) if "scale" in arrays else None,
         )
 
 

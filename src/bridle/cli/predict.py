@@ -9,6 +9,7 @@ from typing import Any
 import click
 from bridle.cli.shared import (
     Clock,
+    InputError,
     InputFile,
     OutputFile,
     check_writable,
@@ -34,6 +35,10 @@ LINES_AT_A_TIME = 100_000
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFile, required=False)
 @click.option("--scores", is_flag=True, help="Write decision values instead of labels.")
+@click.option(
+    "--probability", is_flag=True,
+    help="Write probabilities, in the order of the classes; needs train --probability.",
+)  # fmt: skip
 @label_column_option
 @threads_option
 @json_option
@@ -43,6 +48,7 @@ def predict(
     model: Path,
     output: Path | None,
     scores: bool,
+    probability: bool,
     label_column: str | None,
     threads: int | None,
     as_json: bool,
@@ -54,6 +60,8 @@ def predict(
     reported if labels of the model's classes are in DATA.
     """
     clock = Clock()
+    if scores and probability:
+        raise click.UsageError("--scores or --probability: give one of them")
     if output is not None:
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):
@@ -63,24 +71,43 @@ def predict(
     import numpy as np
 
     with reported(), clock.timing("solve"):
-        values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
+        sized = fit_width(fitted, X, data)
+        values = sized.decision_function(X, n_threads=threads)
         labels = fitted.decide(values)
+        shown = values if scores else labels
+        if probability:
+            shown = _probabilities(sized, X, threads, model)
     known = y is not None and bool(np.isin(y, fitted.classes).any())
     error = float(np.mean(labels != y)) if known else None
     with clock.timing("write"), reported():
         if output is not None:
             with open(output, "w", encoding="utf-8") as file:
-                file.writelines(_lines(values if scores else labels, scores))
+                file.writelines(_lines(shown, scores))
         elif not as_json:
-            for chunk in _lines(values if scores else labels, scores):
+            for chunk in _lines(shown, scores):
                 click.echo(chunk, nl=False)
     if as_json:
         print_json({
-            **size_report(X, threads), "model": str(model), "error_test": error,
+            **size_report(X, threads), "model": str(model), "classes": fitted.classes.tolist(),
+            "error_test": error,
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
     elif error is not None:
         click.echo(f"error {percent(error)} on {len(labels):,} rows", err=True)
+
+
+def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:
+    from bridle.calibration import calibrator_from, class_probabilities
+    from bridle.machines import function_scores
+
+    entries = model.info.get("calibrators")
+    if entries is None:
+        raise InputError(f"{path}: has no probabilities: train it with --probability platt")
+    scores = function_scores(X, model.coef, model.intercept, threads)
+    if len(entries) != scores.shape[1]:
+        raise InputError(f"{path}: {len(entries)} calibrations for {scores.shape[1]} functions")
+    calibrators = [calibrator_from(entry) for entry in entries]
+    return class_probabilities(calibrators, scores, len(model.classes), model.multi_class)
 
 
 def _lines(values: Any, scores: bool) -> Iterator[str]:

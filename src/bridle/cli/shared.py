@@ -47,6 +47,13 @@ class _InputFile(click.Path):
         return path
 
 
+class _InputFileOrStream(_InputFile):
+    """The same, or `-` for standard input: None."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return None if os.fsdecode(value) == "-" else super().convert(value, param, ctx)
+
+
 class _Number(click.FloatRange):
     """A number in a range; NaN, which compares with nothing, is in no range."""
 
@@ -58,6 +65,7 @@ class _Number(click.FloatRange):
 
 
 InputFile = _InputFile()
+InputFileOrStream = _InputFileOrStream()
 OutputFile = click.Path(dir_okay=False, path_type=Path)
 Positive = _Number(min=0, min_open=True)
 NotNegative = _Number(min=0)

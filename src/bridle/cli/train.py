@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from bridle.cli.dialect import DialectError, translate
 from bridle.cli.settings import make_solver
 from bridle.cli.shared import (
     NOT_REACHED,
@@ -14,6 +16,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
+    InputFileOrStream,
     NotNegative,
     OutputFile,
     Positive,
@@ -36,14 +39,40 @@ from bridle.cli.shared import (
 
 if TYPE_CHECKING:
     from bridle.kernel_model import KernelModel
+    from bridle.machines import Machines
     from bridle.model_io import LinearModel
-    from bridle.ovr import OneVsRest
 
 TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
+EPILOG = """\b
+Examples:
+  bridle train news.svm news.model -c 0.1 --test news.test.svm
+  bridle train people.csv people.model --label-column income --hash-bits 18 --scale
+  bridle train news.svm news.model --probability platt
+  bridle train news.svm --folds 5
+  zcat log.svm.gz | bridle train - log.model --rate constant
+  bridle train -s 3 -c 1 -B 1 news.svm news.model        (LIBLINEAR's options)
+"""
 
 
-@click.command()
-@click.argument("data", type=InputFile)
+class TrainCommand(click.Command):
+    """Understands LIBLINEAR's options, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate them, and say what they stand for."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        try:
+            translation = translate(args)
+        except DialectError as error:
+            raise InputError(str(error)) from error
+        if translation.native and "--quiet" not in translation.native:
+            native = shlex.join(translation.native)
+            click.echo(f"bridle: LIBLINEAR's options stand for: {native}", err=True)
+        return super().parse_args(ctx, translation.arguments)
+
+
+@click.command(cls=TrainCommand, epilog=EPILOG)
+@click.argument("data", type=InputFileOrStream)
 @click.argument("model", type=OutputFile, required=False)
 @click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]")
 @click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss.")
@@ -62,6 +91,31 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
     show_default=True, help="Intercept: none, a constant feature, or not penalised.",
 )  # fmt: skip
 @click.option(
+    "--bias-scale", type=Positive, default=1.0, show_default=True,
+    help="Value of the constant feature of a regularised intercept.",
+)  # fmt: skip
+@click.option(
+    "--weight", "weights", multiple=True, metavar="LABEL=W",
+    help="Rows of a class weigh W in the class's own problem; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--multiclass", type=click.Choice(["ovr", "ovo", "crammer_singer"]), default="ovr",
+    show_default=True, help="Several classes: against the rest, in pairs, or in one problem.",
+)  # fmt: skip
+@click.option("--scale", is_flag=True, help="Divide each feature by its largest absolute value.")
+@click.option(
+    "--probability", type=click.Choice(["platt", "isotonic"]),
+    help="Calibrate probabilities, for predict --probability.",
+)  # fmt: skip
+@click.option(
+    "--folds", type=click.IntRange(2, 1000),
+    help="Cross-validate: print the accuracy, write no model.",
+)  # fmt: skip
+@click.option(
+    "--search-c", is_flag=True,
+    help="Cross-validate C = 2^-10, 2^-9, ... (from -c on, if given); write no model.",
+)  # fmt: skip
+@click.option(
     "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
     help="Train a kernel machine; without it, a linear one.",
 )  # fmt: skip
@@ -75,6 +129,18 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
     "--max-epochs", type=Positive, default=1000, show_default=True,
     help="Stop after so many passes over the data.",
 )  # fmt: skip
+@click.option(
+    "--rate", type=click.Choice(["decaying", "constant"]), default="decaying", show_default=True,
+    help="Of DATA = -: the step; constant for a source that changes.",
+)  # fmt: skip
+@click.option(
+    "--classes", metavar="LIST",
+    help="Of DATA = -: all labels, separated by commas.  [default: those of the first block]",
+)  # fmt: skip
+@click.option(
+    "--block", type=click.IntRange(1), default=1000, show_default=True,
+    help="Of DATA = -: rows that are learned at a time.",
+)  # fmt: skip
 @table_options
 @threads_option
 @seed_option
@@ -84,6 +150,7 @@ TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
     help="Keep the dual variables in the model file: what proves its certificate.",
 )  # fmt: skip
 @json_option
+@click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option(
     "--trace", type=OutputFile, help="Write the course of the run: .csv, or JSON lines (.jsonl)."
 )
@@ -92,7 +159,7 @@ def train(
     ctx: click.Context,
     /,
     *,
-    data: Path,
+    data: Path | None,
     model: Path | None,
     C: float | None,
     lam: float | None,
@@ -101,106 +168,251 @@ def train(
     settings: tuple[str, ...],
     loss: str,
     bias: Any,
+    bias_scale: float,
+    weights: tuple[str, ...],
+    multiclass: Any,
+    scale: bool,
+    probability: str | None,
+    folds: int | None,
+    search_c: bool,
     kernel: str | None,
     gamma: str,
     degree: int,
     coef0: float,
     max_seconds: float | None,
     max_epochs: float,
+    rate: Any,
+    classes: str | None,
+    block: int,
     threads: int | None,
     seed: int,
     test: Path | None,
     proof: bool,
     as_json: bool,
+    quiet: bool,
     trace: Path | None,
     **tables: Any,
 ) -> None:
     """Train on DATA (svmlight, .npz, .csv, .parquet) and write MODEL with its certificate.
 
-    Without MODEL it is written beside the data, as DATA.model. More than two classes are trained
-    one against the rest. Time limits and Ctrl-C end with the best model so far.
+    Without MODEL it is written beside the data, as DATA.model. Time limits and Ctrl-C end with the
+    best model so far. DATA = - learns online from svmlight lines on standard input. LIBLINEAR's
+    options (-s, -B, -e, -v, -C, -wi, -q) are understood.
     """
     clock = Clock()
-    target = model if model is not None else data.with_name(data.name + ".model")
     if C is not None and lam is not None:
         raise click.UsageError("-c and --lam say the same thing: give one of them")
-    if kernel is not None and (loss != "hinge" or proof):
-        raise click.UsageError("kernel machines have the hinge loss, and keep no --proof")
+    _check_options(kernel, loss, proof, multiclass, probability, folds is not None or search_c)
+    if data is None:
+        from bridle.cli.stream import train_stream
+
+        if C is not None:
+            raise click.UsageError("a stream has no number of rows: give --lam, not -c")
+        if model is None:
+            raise click.UsageError("say where to write the MODEL of a stream")
+        code = train_stream(
+            model, 1e-4 if lam is None else lam, rate=rate, loss=loss, bias=bias,
+            classes=classes, block=block, quiet=quiet, as_json=as_json,
+        )  # fmt: skip
+        ctx.exit(code)
+    target = model if model is not None else data.with_name(data.name + ".model")
+    kind = "kernel" if kernel is not None else "linear"
+    kind = "structured" if multiclass == "crammer_singer" else kind
     with reported():
-        method = make_solver(solver, settings, kind="linear" if kernel is None else "kernel")
-    _check_outputs(target, trace, tuple(path for path in (data, test) if path is not None))
+        method = make_solver(solver, settings, kind=kind)
+    if folds is None and not search_c:
+        _check_outputs(target, trace, tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
     import numpy as np
     from bridle.kernels import kernel_from
-    from bridle.ovr import solve_one_vs_rest
+    from bridle.machines import about
+    from bridle.multiclass import solve_multiclass
     from bridle.problem import lam_to_C
+    from bridle.scaling import divided, largest_values
     from bridle.stopping import Epochs, Gap, Seconds
 
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise InputError(f"{data}: every row has the label {plain(classes[0])}: nothing to learn")
-    if C is None:
-        C = 1.0 if lam is None else lam_to_C(lam, X.shape[0])
+    labels, codes = np.unique(y, return_inverse=True)
+    if len(labels) < 2:
+        raise InputError(f"{data}: every row has the label {plain(labels[0])}: nothing to learn")
     stop = Gap(gap) | Epochs(max_epochs)
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)
-    names = [plain(c) for c in classes] if len(classes) > 2 else []
+    sizes = largest_values(X) if scale else None
+    solved = X if sizes is None else divided(X, sizes)
+    class_weight = _class_weights(weights, labels)
+    options: dict[str, Any] = {
+        "loss": loss, "bias": bias, "bias_scale": bias_scale, "solver": method, "stop": stop,
+        "seed": seed, "n_threads": threads, "multi_class": multiclass,
+    }  # fmt: skip
+    row_weight = None
+    if class_weight is not None and multiclass == "ovr":
+        options["own_weight"] = class_weight
+    elif class_weight is not None:
+        row_weight = class_weight[codes]
+    if search_c or folds is not None:
+        from bridle.cli.validation import cross_validate, search
+
+        start = C if C is not None or lam is None else lam_to_C(lam, X.shape[0])
+        how = search if search_c else cross_validate
+        with reported():
+            reached = how(
+                solved, codes, len(labels), start, folds or 5, row_weight, options, gap,
+                quiet=quiet, as_json=as_json,
+            )  # fmt: skip
+        ctx.exit(REACHED if reached else NOT_REACHED)
+    if C is None:
+        C = 1.0 if lam is None else lam_to_C(lam, X.shape[0])
+    names = [plain(c) for c in labels]
+    several = len(labels) > 2 and multiclass != "crammer_singer"
+
+    def called(k: int) -> str:
+        return about(multiclass, np.array(names), k) if several else method.name
+
     with reported(), progress(gap) as show, clock.timing("solve"):
         settled = None if kernel is None else kernel_from(kernel, X, _gamma(gamma), degree, coef0)
-        result = solve_one_vs_rest(
-            X, codes, len(classes), C, loss=loss, bias=bias, solver=method, stop=stop, seed=seed,
-            n_threads=threads, kernel=settled,
-            watch=lambda k, record: show(f"class {names[k]}" if names else method.name, record),
+        if settled is not None:
+            options["kernel"] = settled
+        result = solve_multiclass(
+            solved, codes, len(labels), C, sample_weight=row_weight,
+            watch=lambda k, record: show(called(k), record), **options,
         )  # fmt: skip
     _split_certify_time(clock, result)
+    calibrators = None
+    if probability is not None and result.status.value != "interrupted":
+        with clock.timing("calibrate"), reported():
+            calibrators = _calibrate(
+                probability, solved, codes, len(labels), C, row_weight, options, seed
+            )
     from bridle.model_io import LinearModel, Objective, fingerprint, save_model
 
+    info: dict[str, Any] = {
+        "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
+        "status": result.status.value, **_columns_info(rows),
+    }  # fmt: skip
+    if class_weight is not None:
+        info["class_weight"] = class_weight.tolist()
+    if calibrators is not None:
+        info["calibrators"] = calibrators
     common: dict[str, Any] = {
-        "classes": classes,
-        "objective": Objective(loss=loss, C=C, bias=bias),
+        "classes": labels,
+        "objective": Objective(loss, C, bias, bias_scale, weighted=class_weight is not None),
         "certificates": tuple(solution.certificate for solution in result.solutions),
         "fingerprint": fingerprint(X, y),
         "n_rows": X.shape[0],
         "zero_based": rows.zero_based,
-        "info": {
-            "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
-            "status": result.status.value, **_columns_info(rows),
-        },
-    }  # fmt: skip
+        "info": info,
+        "scale": sizes,
+    }
     fitted: LinearModel | KernelModel
     if settled is None:
         alpha = np.vstack([solution.alpha for solution in result.solutions]) if proof else None
-        fitted = LinearModel(coef=result.coef, intercept=result.intercept, alpha=alpha, **common)
+        coef = result.coef if sizes is None else result.coef / sizes
+        fitted = LinearModel(
+            coef=coef, intercept=result.intercept, alpha=alpha, multi_class=multiclass, **common
+        )
     else:
         from bridle import kernel_model
 
         with reported():
-            fitted = kernel_model.KernelModel.from_solutions(X, result, settled, **common)
+            found: Any = result
+            fitted = kernel_model.KernelModel.from_solutions(solved, found, settled, **common)
     with clock.timing("write"), reported():
         save_model(target, fitted)
         if trace is not None:
-            _write_trace(trace, result, names)
+            _write_trace(trace, result, [called(k) for k in range(len(result.solutions))])
     report = {
         **_objective_report(fitted),
         "status": result.status.value,
-        "message": _message(result, names),
+        "message": _message(result, called),
         "epochs": result.epochs,
         **size_report(X, threads),
         "error_train": float(np.mean(fitted.predict(X, n_threads=threads) != y)),
         "error_test": _error_on(test, fitted, threads) if test is not None else None,
         "model": str(target),
-        "classes": classes.tolist(),
-        "per_class": _per_class(classes, result) if names else None,
+        "classes": labels.tolist(),
+        "per_class": _per_class(labels, result) if several and multiclass == "ovr" else None,
         "seconds": clock.report(),
         "peak_rss_mb": peak_rss_mb(),
     }
     if as_json:
         print_json(report)
-    else:
+    elif not quiet:
         _print(report, str(data), test is not None)
     ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
+
+
+def _check_options(
+    kernel: str | None,
+    loss: str,
+    proof: bool,
+    multiclass: str,
+    probability: str | None,
+    validating: bool,
+) -> None:
+    if multiclass == "crammer_singer" and proof:
+        raise click.UsageError("--multiclass crammer_singer keeps no --proof")
+    if kernel is None:
+        return
+    if loss != "hinge" or proof:
+        raise click.UsageError("kernel machines have the hinge loss, and keep no --proof")
+    if multiclass != "ovr" or probability is not None or validating:
+        raise click.UsageError(
+            "--multiclass, --probability, --folds and --search-c are for linear machines"
+        )
+
+
+def _class_weights(given: tuple[str, ...], classes: Any) -> Any:
+    """One weight for each class, or None if nothing was said."""
+    import numpy as np
+
+    if not given:
+        return None
+    weights, names = np.ones(len(classes)), [plain(label) for label in classes]
+    for text in given:
+        label, _, number = text.rpartition("=")
+        try:
+            known = names.index(label if label in names else plain(float(label)))
+        except ValueError:
+            raise InputError(
+                f"--weight {text}: expected LABEL=W, with one of the labels {', '.join(names)}"
+            ) from None
+        try:
+            weights[known] = float(number)
+        except ValueError:
+            weights[known] = -1.0
+        if not 0 < weights[known] < np.inf:
+            raise InputError(f"--weight {text}: the weight must be a positive number")
+    return weights
+
+
+def _calibrate(
+    method: str,
+    X: Any,
+    codes: Any,
+    n_classes: int,
+    C: float,
+    row_weight: Any,
+    options: dict[str, Any],
+    seed: int,
+) -> list[dict[str, Any]] | None:
+    """Calibrators as JSON, fitted to scores of rows by models that have not seen them."""
+    import numpy as np
+    from bridle.calibration import fit_calibrators
+    from bridle.folds import deal, held_out_scores
+
+    row = np.ones(len(codes)) if row_weight is None else row_weight
+    held = held_out_scores(
+        X, codes, n_classes, C, deal(codes, 5, seed), lambda mask: np.where(mask, row, 0.0),
+        **options,
+    )  # fmt: skip
+    if held.interrupted:
+        return None
+    found = fit_calibrators(
+        method, held.scores, codes, n_classes, options["multi_class"], np.ones(len(codes))
+    )
+    return [calibrator.as_dict() for calibrator in found]
 
 
 def _columns_info(rows: Any) -> dict[str, Any]:
@@ -230,7 +442,7 @@ def _check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -
     check_writable(trace, inputs=inputs)
 
 
-def _split_certify_time(clock: Clock, result: OneVsRest) -> None:
+def _split_certify_time(clock: Clock, result: Machines) -> None:
     """Divide the solving time as the threads spent it."""
     last = [solution.trace[-1] for solution in result.solutions]
     certifying = sum(record.seconds_certify for record in last)
@@ -257,7 +469,7 @@ def _objective_report(model: LinearModel | KernelModel) -> dict[str, Any]:
     }
 
 
-def _per_class(classes: Any, result: OneVsRest) -> list[dict[str, Any]]:
+def _per_class(classes: Any, result: Machines) -> list[dict[str, Any]]:
     return [
         {
             "class": label, "primal": s.certificate.primal, "dual": s.certificate.dual,
@@ -276,19 +488,18 @@ def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None)
     return float(np.mean(guesses != rows.y))
 
 
-def _message(result: OneVsRest, names: list[str]) -> str:
-    if not names:
+def _message(result: Machines, called: Any) -> str:
+    if len(result.solutions) == 1:
         return result.solutions[0].message
-    worst, name = result.worst, names[result.worst_index]
+    worst, name = result.worst, called(result.worst_index)
     reached = sum(solution.converged for solution in result.solutions)
-    return (
-        f"{reached} of {len(names)} classes converged; the worst is class {name}: {worst.message}"
-    )
+    many = f"{reached} of {len(result.solutions)} problems converged"
+    return f"{many}; the worst is {name}: {worst.message}"
 
 
-def _write_trace(path: Path, result: OneVsRest, names: list[str]) -> None:
+def _write_trace(path: Path, result: Machines, names: list[str]) -> None:
     rows = [
-        ({"class": names[k]} if names else {}) | row
+        ({"class": names[k].removeprefix("class ")} if len(names) > 1 else {}) | row
         for k, solution in enumerate(result.solutions)
         for row in solution.trace.as_dicts()
     ]

@@ -219,6 +219,16 @@ def read_svmlight_bytes(
     return _labelled(_read(np.frombuffer(text, np.uint8), name, mapped=False, **options))
 
 
+def read_svmlight_block(
+    data: bytes, name: str, *, zero_based: ZeroBased = "auto"
+) -> tuple[csr_matrix, NDArray[np.float64], bool]:
+    """X, y of some lines of a stream, and whether they count their features from zero."""
+    options = _options(1, np.float32, zero_based, None, False)
+    parts = _read(np.frombuffer(data, np.uint8), name, mapped=False, **options)
+    X, y = _labelled(parts)
+    return X, y, bool(parts[-1])
+
+
 def write_svmlight(
     path: StrPath,
     X: Any,

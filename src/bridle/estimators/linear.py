@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle.calibration import METHODS, Calibrator, coupled, fit_calibrator, probabilities
+from bridle.calibration import METHODS, Calibrator, class_probabilities, fit_calibrators
 from bridle.certificate import Record, total_trace
 from bridle.estimators.base import (
     Certified,
@@ -331,17 +331,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self.calibrators_ = []
-        for k in range(n_functions(self.multi_class, n_classes)):
-            positive, negative = self._sides(k)
-            used = folds >= 0
-            if negative is not None:
-                used &= (codes == positive) | (codes == negative)
-            self.calibrators_.append(
-                fit_calibrator(
-                    str(self.probability), held.scores[used, k], codes[used] == positive, row[used]
-                )
-            )
+        self.calibrators_ = fit_calibrators(
+            str(self.probability), held.scores, codes, n_classes, self.multi_class,
+            np.where(folds >= 0, row, 0.0),
+        )  # fmt: skip
 
     def _sides(self, k: int) -> tuple[int, int | None]:
         """The positive and the negative class of function k; None for all the rest."""
@@ -386,9 +379,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "there are no probabilities: the calibration was interrupted, or `probability` was "
                 "set after the fit; fit again"
             )
-        if self.multi_class == "ovo" and len(self.classes_) > 2:
-            return coupled(self.calibrators_, scores, pairs(len(self.classes_)))
-        return probabilities(self.calibrators_, scores)
+        return class_probabilities(self.calibrators_, scores, len(self.classes_), self.multi_class)
 
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:

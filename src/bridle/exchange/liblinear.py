@@ -37,17 +37,24 @@ def write(path: StrPath, model: Any) -> None:
     """For liblinear-predict and its kin."""
     if not isinstance(model, LinearModel):
         raise ModelError(f"LIBLINEAR has linear models only, this one is of kind {model.kind!r}")
-    labels = _integer_labels(model.classes)
+    if model.multi_class == "ovo":
+        raise ModelError("LIBLINEAR has one function for each class; this model has pairs of them")
+    labels, coef, intercept = _integer_labels(model.classes), model.coef, model.intercept
     names = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
     if model.objective.loss not in names:
         raise ModelError(f"LIBLINEAR has no solver for the loss {model.objective.loss!r}")
-    if len(model.coef) == 1:
+    name = names[model.objective.loss]
+    if model.multi_class == "crammer_singer":
+        name = "MCSVM_CS"
+        if len(coef) == 1:  # two columns even for two classes
+            coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+    elif len(coef) == 1:
         labels = labels[::-1]  # the score is positive for the first label
     scale = model.objective.bias_scale if model.objective.bias == "regularised" else 1.0
-    has_bias = bool(model.intercept.any())
-    rows = [*model.coef.T.tolist(), *([(model.intercept / scale).tolist()] if has_bias else [])]
+    has_bias = bool(intercept.any())
+    rows = [*coef.T.tolist(), *([(intercept / scale).tolist()] if has_bias else [])]
     header = [
-        f"solver_type {names[model.objective.loss]}", f"nr_class {len(labels)}",
+        f"solver_type {name}", f"nr_class {len(labels)}",
         f"label {' '.join(map(str, labels))}", f"nr_feature {model.n_features}",
         f"bias {scale if has_bias else -1.0:.17g}", "w",
     ]  # fmt: skip
@@ -72,7 +79,8 @@ def read(path: StrPath, C: float = 1.0) -> LinearModel:
         coef, intercept = sign * coef, sign * intercept
     else:
         coef, intercept = coef[order], intercept[order]
-    if len(labels) == 2 and not one:  # the score of the second class over the first
+    jointly = header["solver_type"] == "MCSVM_CS"
+    if len(labels) == 2 and jointly:  # the score of the second class over the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
     return LinearModel(
         coef=np.ascontiguousarray(coef),
@@ -82,9 +90,10 @@ def read(path: StrPath, C: float = 1.0) -> LinearModel:
             LOSSES[header["solver_type"]], C, "regularised" if bias > 0 else "none",
             bias if bias > 0 else 1.0,
         ),
-        certificates=(UNCERTIFIED,) * len(coef),
+        certificates=(UNCERTIFIED,) * (1 if jointly else len(coef)),
         fingerprint="",
         n_rows=0,
+        multi_class="crammer_singer" if jointly else "ovr",
         info={"solver": f"LIBLINEAR {header['solver_type']}"},
     )  # fmt: skip
 

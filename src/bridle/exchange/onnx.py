@@ -32,6 +32,8 @@ def build(model: Any) -> Any:
     """The model as an onnx.ModelProto."""
     if not isinstance(model, LinearModel):
         raise ModelError(f"only linear models go to ONNX, this one is of kind {model.kind!r}")
+    if model.multi_class == "ovo":
+        raise ModelError("a model of pairs of classes decides by votes, which do not go to ONNX")
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from bridle.certificate import UNCERTIFIED
 from bridle.model_io import LinearModel, Objective, as_model, fingerprint
 from numpy.typing import ArrayLike
 
@@ -16,10 +18,12 @@ def to_sklearn(model: Any) -> Any:
     model = as_model(model)
     if not isinstance(model, LinearModel):
         raise TypeError(f"needs a linear model, got one of kind {model.kind!r}")
+    if model.multi_class == "ovo":
+        raise ValueError("scikit-learn's LinearSVC has one function for each class, not pairs")
     objective = model.objective
     peer = LinearSVC(
         C=objective.C, loss=objective.loss, fit_intercept=objective.bias != "none",
-        intercept_scaling=objective.bias_scale,
+        intercept_scaling=objective.bias_scale, multi_class=model.multi_class,
     )  # fmt: skip
     peer.coef_, peer.intercept_ = model.dense().coef.copy(), model.intercept.copy()
     peer.classes_, peer.n_features_in_ = model.classes, model.n_features
@@ -43,8 +47,7 @@ def from_sklearn(
     Its class weights weigh a class in its own problem against the rest, as in LIBLINEAR. The time
     is for all classes together.
     """
-    from bridle.certify import certify
-    from bridle.ovr import own_weights
+    from bridle.certify import certify_model
     from sklearn.svm import LinearSVC
     from sklearn.utils.class_weight import compute_class_weight
 
@@ -53,45 +56,37 @@ def from_sklearn(
             f"needs a fitted sklearn.svm.LinearSVC, got {type(estimator).__name__}; "
             "bridle.certify takes weights from anywhere"
         )
-    if estimator.penalty != "l2" or estimator.multi_class != "ovr":
-        raise ValueError(
-            f"penalty={estimator.penalty!r}, multi_class={estimator.multi_class!r}: only the l2 "
-            "penalty, one class against the rest, is bridle's objective"
-        )
+    if estimator.penalty != "l2":
+        raise ValueError(f"penalty={estimator.penalty!r}: only the l2 penalty is bridle's")
     classes = estimator.classes_
     codes = np.searchsorted(classes, y)
     if not np.array_equal(classes[np.minimum(codes, len(classes) - 1)], y):
         raise ValueError("y has labels that the estimator was not trained on")
     balance = compute_class_weight(estimator.class_weight, classes=classes, y=np.asarray(y))
     objective = Objective(
-        estimator.loss, float(estimator.C), "regularised" if estimator.fit_intercept else "none",
+        "hinge" if estimator.multi_class == "crammer_singer" else estimator.loss,
+        float(estimator.C), "regularised" if estimator.fit_intercept else "none",
         float(estimator.intercept_scaling),
         weighted=estimator.class_weight is not None or sample_weight is not None,
     )  # fmt: skip
-    options: Any = {
-        "C": objective.C, "loss": objective.loss, "bias": objective.bias,
-        "bias_scale": objective.bias_scale, "max_seconds": max_seconds / len(estimator.coef_),
-        "n_threads": n_threads,
-    }  # fmt: skip
+    jointly = estimator.multi_class == "crammer_singer"
     coef = np.asarray(estimator.coef_, np.float64)
     intercept = np.broadcast_to(np.asarray(estimator.intercept_, np.float64), len(coef)).copy()
-    certificates = []
-    for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
-        weights = own_weights(codes, k, balance)
-        if sample_weight is not None:
-            weights = weights * np.asarray(sample_weight)
-        positive = 1 if len(coef) == 1 else k
-        signs = np.where(codes == positive, 1.0, -1.0)
-        certificates.append(certify(w, X, signs, b=float(b), sample_weight=weights, **options))
     names = getattr(estimator, "feature_names_in_", None)
-    return LinearModel(
+    model = LinearModel(
         coef=coef,
         intercept=intercept,
         classes=classes,
         objective=objective,
-        certificates=tuple(certificates),
+        certificates=(UNCERTIFIED,) * (1 if jointly else len(coef)),
         fingerprint=fingerprint(X, y),
         n_rows=len(codes),
+        multi_class=estimator.multi_class,
         info={"solver": "scikit-learn LinearSVC"}
-        | ({} if names is None else {"feature_names": [str(name) for name in names]}),
+        | ({} if names is None else {"feature_names": [str(name) for name in names]})
+        | ({} if estimator.class_weight is None else {"class_weight": balance.tolist()}),
     )
+    certificates = certify_model(
+        model, X, y, sample_weight=sample_weight, max_seconds=max_seconds, n_threads=n_threads
+    )
+    return replace(model, certificates=certificates)

@@ -55,9 +55,15 @@ def solver_class(name: str, kind: str = "linear") -> type[Solver]:
     try:
         module, attribute = VARIANTS.get(kind, {}).get(name) or REGISTRY[name]
     except KeyError:
-        raise ValueError(f"unknown solver {name!r}; known: {', '.join(REGISTRY)}") from None
+        known = ", ".join(solver_names(kind))
+        raise ValueError(f"unknown solver {name!r}; known: {known}") from None
     found: type[Solver] = getattr(importlib.import_module(module), attribute)
     return found
+
+
+def solver_names(kind: str) -> list[str]:
+    """Those that solve problems of this kind."""
+    return [name for name in REGISTRY if kind in solver_class(name, kind).kinds]
 
 
 def solver_from(solver: str | Solver, kind: str = "linear", **settings: Any) -> Solver:
@@ -80,4 +86,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'bridle.solvers' has no attribute {name!r}")
 
 
-__all__ = ["REGISTRY", "VARIANTS", "Iterate", "Iterates", "Solver", "solver_class", "solver_from"]
+__all__ = [
+    "REGISTRY",
+    "VARIANTS",
+    "Iterate",
+    "Iterates",
+    "Solver",
+    "solver_class",
+    "solver_from",
+    "solver_names",
+]

@@ -1,0 +1,116 @@
+"""LIBLINEAR's dialect: `train -s 3 -c 1 -B 1 -e 0.01 -v 5 -w1 2` as bridle's own options.
+
+A pure translation of the command line, before it is read. Any of LIBLINEAR's one-letter options but
+`-c`, which means the same, makes the line LIBLINEAR's: then its defaults hold, `-s 1` and `-B -1`.
+
+    -s 1, 2    --loss squared_hinge          -v n     --folds n
+    -s 3       --loss hinge                  -C       --search-c
+    -s 4       --multiclass crammer_singer   -wi x    --weight i=x
+    -B b       --bias regularised --bias-scale b; none for b <= 0
+    -R         --bias free                   -q       --quiet
+    -e eps     --gap eps/10: LIBLINEAR bounds gradients, which leave gaps about that much smaller
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MISSING = {
+    0: "logistic regression", 6: "L1-regularised logistic regression", 7: "logistic regression",
+    5: "an L1-regularised classifier", 11: "regression", 12: "regression", 13: "regression",
+    21: "a one-class machine",
+}  # fmt: skip
+LOSSES = {1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge"}
+WITH_VALUE, WITHOUT = frozenset("sBevpw"), frozenset("CRq")
+
+
+class DialectError(ValueError):
+    """Something that LIBLINEAR has and bridle has not, or a value that makes no sense."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The command line to read, and the native options that LIBLINEAR's stand for, if any."""
+
+    arguments: list[str]
+    native: list[str]
+
+
+def translate(arguments: list[str]) -> Translation:
+    """As it is, unless it has an option of LIBLINEAR's."""
+    given: dict[str, str] = {}
+    weights: list[str] = []
+    rest: list[str] = []
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        letter = word[1:2] if len(word) > 1 and word[0] == "-" else ""
+        if word == "--":
+            rest += [word, *left]
+            break
+        if letter == "w" or (letter in WITH_VALUE and len(word) == 2):
+            if not left:
+                raise DialectError(f"{word}: expected a value after it")
+            value = left.pop(0)
+            if letter == "w":
+                weights += ["--weight", f"{_label(word)}={_number(word, value):g}"]
+            else:
+                given[letter] = value
+        elif letter in WITHOUT and len(word) == 2:
+            given[letter] = ""
+        else:
+            rest.append(word)
+    if not given and not weights:
+        return Translation(list(arguments), [])
+    native = [*_solver(given.get("s", "1")), *_bias(given), *weights, *_others(given)]
+    return Translation([*native, *rest], native)
+
+
+def _solver(text: str) -> list[str]:
+    try:
+        number = int(text)
+    except ValueError:
+        raise DialectError(f"-s: expected the number of a solver, found {text!r:.20}") from None
+    if number not in LOSSES:
+        what = MISSING.get(number, "no solver of LIBLINEAR's")
+        raise DialectError(
+            f"-s {number} is {what}, which bridle does not have; it has -s 1, 2, 3 and 4"
+        )
+    jointly = ["--multiclass", "crammer_singer"] if number == 4 else []
+    return ["--loss", LOSSES[number], *jointly]
+
+
+def _bias(given: dict[str, str]) -> list[str]:
+    scale = _number("-B", given.get("B", "-1"))
+    if "R" in given:
+        if scale <= 0:
+            raise DialectError("-R leaves the bias unpenalised: it needs one, -B 1")
+        return ["--bias", "free"]
+    if scale <= 0:
+        return ["--bias", "none"]
+    return ["--bias", "regularised", *(["--bias-scale", f"{scale:g}"] if scale != 1 else [])]
+
+
+def _others(given: dict[str, str]) -> list[str]:
+    if "p" in given:
+        raise DialectError("-p is for regression, which bridle does not have")
+    native = []
+    if "e" in given:
+        native += ["--gap", f"{_number('-e', given['e']) / 10:g}"]
+    if "v" in given:
+        native += ["--folds", given["v"]]
+    return native + [name for key, name in (("C", "--search-c"), ("q", "--quiet")) if key in given]
+
+
+def _label(word: str) -> str:
+    try:
+        return str(int(word[2:]))
+    except ValueError:
+        raise DialectError(f"{word}: expected a label after -w, as in -w1 2") from None
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise DialectError(f"{option}: expected a number, found {text!r:.20}") from None
