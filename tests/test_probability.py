@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import PredefinedSplit
 from sklearn.utils.estimator_checks import check_estimator
@@ -36,11 +37,27 @@ def test_equals_scikit_learns_calibration_on_the_same_folds(method, n_classes):
         method="sigmoid" if method == "platt" else "isotonic",
     ).fit(X, y)  # fmt: skip
     ours, theirs = model.predict_proba(X), peer.predict_proba(X)
-    # Platt: two optimisers of one convex function; isotonic: a tie may fall the other way.
-    assert np.abs(ours - theirs).max() < (2e-3 if method == "platt" else 0.02)
+    # Platt: two optimisers of one convex function; isotonic: scores that differ by rounding alone
+    # are equal for us and not for scikit-learn. Where there are none the maps agree: see below.
+    difference = np.abs(ours - theirs).max(axis=1)
+    assert difference.max() < (2e-3 if method == "platt" else 0.1)
+    assert np.mean(difference > 0.02) < 0.02
     assert ours.shape == (200, n_classes)
     assert np.allclose(ours.sum(axis=1), 1.0)
     assert ours.min() >= 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_isotonic_equals_scikit_learns(seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 60)
+    scores = np.round(rng.normal(size=n), rng.integers(1, 4))  # with ties
+    positive, weights = rng.random(n) < 1 / (1 + np.exp(-2 * scores)), rng.choice([1.0, 2.5], n)
+    found = fit_calibrator("isotonic", scores, positive, weights)
+    peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    peer.fit(scores, positive.astype(float), sample_weight=weights)
+    asked = np.concatenate([scores, 3 * rng.normal(size=200)])
+    np.testing.assert_allclose(found(asked), peer.predict(asked), atol=1e-12)
 
 
 def test_sigmoid_is_the_optimum():

@@ -212,7 +212,9 @@ def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> 
 def _fit_monotone(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Monotone:
     """Pool adjacent violators: neighbours out of order are merged into their mean."""
     used = weights > 0
-    x, inverse = np.unique(scores[used], return_inverse=True)
+    # Support vectors have margin 1 but for rounding: such scores count as equal, everywhere.
+    size = float(np.abs(scores[used]).max(initial=0.0)) or 1.0
+    x, inverse = np.unique(np.round(scores[used] / size, 12), return_inverse=True)
     mass = np.bincount(inverse, weights[used])
     mean = np.bincount(inverse, weights[used] * positive[used]) / mass
     blocks: list[tuple[float, float, int]] = []  # value, weight, how many scores
@@ -226,4 +228,4 @@ def _fit_monotone(scores: Array, positive: NDArray[np.bool_], weights: Array) ->
     y = np.repeat([b[0] for b in blocks], [b[2] for b in blocks])
     inner = (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:])  # between equals: no knot
     kept = np.concatenate([[True], ~inner, [True]])[: len(y)]
-    return Monotone(x[kept], y[kept])
+    return Monotone(x[kept] * size, y[kept])

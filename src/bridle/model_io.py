@@ -181,15 +181,15 @@ class LinearModel:
         A feature that no training row had has weight 0 in every optimum, so that further features
         change nothing; features that the data do not have contribute nothing.
         """
+        from bridle.scaling import resized
+
         if is_sparse(self.coef):
             coef = self.coef.copy()
             coef.resize((coef.shape[0], n_features))
-            return replace(self, coef=coef)
-        kept = self.coef[:, :n_features]
-        coef = np.zeros((len(kept), n_features))
-        coef[:, : kept.shape[1]] = kept
-        from bridle.scaling import resized
-
+        else:
+            kept = self.coef[:, :n_features]
+            coef = np.zeros((len(kept), n_features))
+            coef[:, : kept.shape[1]] = kept
         scale = None if self.scale is None else resized(self.scale, n_features)
         return replace(self, coef=coef, scale=scale)
 

@@ -79,7 +79,7 @@ def train_stream(
                 break
         if learner is None:
             raise InputError(f"{NAME}: no rows to learn from")
-        save_model(target, replace(learner.model(), zero_based=zero_based))
+        save_model(target, replace(learner.to_model(), zero_based=zero_based))
     if as_json:
         print_json({
             "solver": "online", "lam": lam, "rate": rate, "rows": learner.n_rows,

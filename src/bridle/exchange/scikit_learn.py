@@ -20,7 +20,7 @@ def to_sklearn(model: Any) -> Any:
         raise TypeError(f"needs a linear model, got one of kind {model.kind!r}")
     if model.multi_class == "ovo":
         raise ValueError("scikit-learn's LinearSVC has one function for each class, not pairs")
-    objective = model.objective
+    model, objective = model.dense(), model.objective
     peer = LinearSVC(
         C=objective.C, loss=objective.loss, fit_intercept=objective.bias != "none",
         intercept_scaling=objective.bias_scale, multi_class=model.multi_class,
