@@ -213,7 +213,7 @@ def test_the_number_of_cuts_does_not_grow_with_the_number_of_rows():
     assert steps[2] <= 1.3 * max(steps[:2]), steps
 
 
-@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan])
 def test_C_is_checked(C):
-    with pytest.raises(ValueError, match="C must be positive and finite"):
+    with pytest.raises(ValueError, match="C must be positive"):
         both_problems(0, C)

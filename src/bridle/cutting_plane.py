@@ -113,6 +113,10 @@ class CuttingPlaneModel:
         """w.G_c for every cut."""
         return self._cuts.products(np.ascontiguousarray(w, np.float64))
 
+    def cuts(self) -> Any:
+        """All G_c, as rows of a sparse matrix."""
+        return self._cuts.matrix()
+
     def drop_idle(self) -> Indices:
         """Forget cuts that have been idle for long; the positions of those kept, in order."""
         keep = np.flatnonzero(self._idle_for < self.idle)
@@ -136,6 +140,9 @@ class _Cuts(Protocol):
 
     def keep(self, positions: Indices) -> None:
         """Forget all others."""
+
+    def matrix(self) -> Any:
+        """Every cut, as a row of a sparse matrix."""
 
 
 class _DenseCuts:
@@ -162,6 +169,11 @@ class _DenseCuts:
     def products(self, w: Array) -> Array:
         products: Array = self._cuts[: self._n] @ w
         return products
+
+    def matrix(self) -> Any:
+        from scipy.sparse import csr_array
+
+        return csr_array(self._cuts[: self._n])
 
     def keep(self, positions: Indices) -> None:
         self._n = len(positions)
@@ -200,6 +212,15 @@ class _SparseCuts:
         products = np.empty(len(self._offsets) - 1)
         _core.scores(self._rows(), np.append(w, 0.0), products, 1)
         return products
+
+    def matrix(self) -> Any:
+        from scipy.sparse import csr_array
+
+        end = self._offsets[-1]
+        return csr_array(
+            (self._values[:end].copy(), self._columns[:end].copy(), np.array(self._offsets)),
+            shape=(len(self._offsets) - 1, self._dimension),
+        )
 
     def keep(self, positions: Indices) -> None:
         offsets = np.array(self._offsets)

@@ -60,8 +60,9 @@ class Judgement:
     alpha: Array
     dual: float
     source: Source
-    # Hard margin only: alpha >= 0, not zero, with sum alpha_i z_i = 0. No w separates the data.
-    infeasible: Array | None = None
+    # Hard margin only: alpha >= 0, not zero, with sum alpha_i z_i = 0. No w separates the data. Of
+    # structural problems, a Combination of constraints.
+    infeasible: Any = None
 
 
 class LinearObjective:

@@ -58,6 +58,42 @@ def infeasibility_proof(problem: LinearProblem, alpha: Array) -> Array | None:
     return None
 
 
+def contradiction(psi: Any, losses: Array) -> Array | None:
+    """Weights >= 0 with sum 1, sum_c weight_c psi_c = 0 to rounding and sum_c weight_c loss_c > 0.
+
+    No w has w.psi_c >= loss_c for all c then (Farkas's lemma). psi: sparse rows. None if none is
+    found.
+    """
+    from scipy.optimize import nnls
+
+    if not (losses > 0).any():
+        return None
+    columns = np.unique(psi.indices)
+    if len(columns) * len(losses) > ENTRIES:
+        return None
+    Z = psi[:, columns].toarray()
+    lengths = np.linalg.norm(Z, axis=1)
+    scale = float(np.sqrt((lengths**2).mean())) or 1.0
+    system = np.vstack([Z.T / scale, losses[np.newaxis] / losses.max()])
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    with one_blas_thread():
+        try:
+            weights, distance = nnls(system, target)
+        except RuntimeError:  # too many iterations
+            return None
+        support = np.flatnonzero(weights)
+        if distance > NEAR or not len(support):
+            return None
+        # Once more on the constraints that it chose: the last digits.
+        weights[support] = np.linalg.lstsq(system[:, support], target, rcond=None)[0]
+    weights = np.maximum(weights, 0.0)
+    weights /= weights.sum()
+    if np.linalg.norm(weights @ Z) > ROUNDING * float(weights @ lengths):
+        return None
+    return weights if float(weights @ losses) > 0 else None
+
+
 def _imbalance(problem: LinearProblem, alpha: Array, lengths: Array) -> float:
     """|sum alpha z| / sum alpha |z|; with a free bias |sum alpha y| / sum alpha, if larger."""
     w = np.empty(problem.n_features + 1)

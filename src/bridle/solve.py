@@ -42,7 +42,8 @@ class Solution:
     solver: str
     # If INFEASIBLE: alpha >= 0 with sum 1 and sum_i alpha_i y_i x_i = 0 to rounding (and, with a
     # bias, sum_i alpha_i y_i = 0), which no data that can be separated has.
-    proof: Array | None = None
+    # Of structural problems: a Combination of constraints that add up to 0 >= what is positive.
+    proof: Any = None
 
     @property
     def converged(self) -> bool:
@@ -128,7 +129,7 @@ class _Run:
     judged_step: int = -1
     next_epoch: float = 0.0
     halted: bool = False
-    proof: Array | None = None
+    proof: Any = None
     began: float = field(default_factory=time.perf_counter)
 
     def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
@@ -217,7 +218,8 @@ class _Run:
     def _infeasible(self) -> Verdict | None:
         if self.proof is None:
             return None
-        rows = int(np.count_nonzero(self.proof))
+        by_row = isinstance(self.proof, np.ndarray)
+        rows = int(np.count_nonzero(self.proof)) if by_row else self.proof.n_rows
         return Verdict(
             Status.INFEASIBLE, f"since a combination of {rows} rows proves that no w separates them"
         )

@@ -10,7 +10,7 @@ much more than twice the better of the two.
 
 Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle passes are
 cheap, and those of few weights to cutting planes, whose number of passes hardly minds how badly the
-features are scaled.
+features are scaled. The hard margin of a structural problem is n-slack's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bridle.solvers.base import Iterate, Iterates, Solver
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.interior_point import InteriorPoint, operations
+from bridle.solvers.n_slack import NSlack
 from bridle.solvers.newton import Newton
 from bridle.solvers.one_slack import OneSlack
 
@@ -53,6 +54,8 @@ class Auto(Solver):
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
         if problem.kind == "structured":
+            if problem.hard_margin:
+                return NSlack()
             few = problem.n_features <= FEW_WEIGHTS
             return OneSlack() if few or problem.cheap_cuts else BlockFrankWolfe()
         entries = problem.n_rows * problem.n_features

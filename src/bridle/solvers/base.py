@@ -69,6 +69,8 @@ class Solver:
                 f"{self.name} solves {' and '.join(self.kinds)} problems, not {problem.kind} ones"
             )
         if problem.kind == "structured":
+            if problem.hard_margin and not self.hard_margin:
+                raise ValueError(f"{self.name} cannot solve the hard margin (C = inf); use n-slack")
             return
         loss, bias = problem.loss.name, problem.bias
         if loss not in self.losses:

@@ -6,6 +6,11 @@ with the constraints of each row found one at a time: every row whose most viola
 worse than its slack adds it, and the quadratic programme over all of them is solved again
 (Tsochantaridis, Joachims, Hofmann & Altun, JMLR 2005). Constraints without weight for long are
 forgotten.
+
+With C = inf there are no slacks, and the weights of constraints have no bound. The programme is
+given one all the same, on the sum of all weights, which is raised while it matters: it matters for
+ever exactly if no w satisfies the constraints, and the weights then tend to a combination of them
+that proves it.
 """
 
 from __future__ import annotations
@@ -17,11 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle.cutting_plane import CuttingPlaneModel
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.solvers.base import Array, Iterate, Iterates, Solver
 
 if TYPE_CHECKING:
     from bridle._core import Rng
-    from bridle.structured.problem import StructuredBase
+    from bridle.structured.problem import Combination, StructuredBase
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class NSlack(Solver):
 
     name: ClassVar[str] = "n-slack"
     kinds: ClassVar[tuple[str, ...]] = ("structured",)
+    hard_margin: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.parts < 1:
@@ -51,6 +57,9 @@ class NSlack(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after the oracle has been asked about every row once."""
+        if problem.hard_margin:
+            yield from self._hard_iterates(problem, start)
+            return
         n = problem.n_rows
         model = CuttingPlaneModel(
             problem.n_features, caps=problem.cost, idle=self.idle, sparse=True
@@ -82,3 +91,63 @@ class NSlack(Solver):
             dual = float(alpha[-1]) - 0.5 * float(w @ w)
             estimate = excess / (excess + dual) if excess + dual > 0 else 0.0
             yield Iterate(step, epoch, w, 0.0, alpha, estimate)
+
+    def _hard_iterates(self, problem: StructuredBase, start: Any) -> Iterates:
+        """Ends when no constraint is violated."""
+        n = problem.n_rows
+        model = CuttingPlaneModel(problem.n_features, idle=self.idle, sparse=True)
+        rows: list[int] = []
+        w = np.zeros(problem.n_features) if start is None else np.array(start.w, np.float64)
+        bounds = np.linspace(0, n, min(self.parts, n) + 1).astype(int)
+        step = epoch = 0
+        while True:
+            total = 0
+            for begin, end in pairwise(bounds.tolist()):
+                added = 0
+                for i in range(begin, end):
+                    step += 1
+                    constraint = problem.constraint(i, w)
+                    if problem.cost[i] > 0 and constraint.is_violated(w):
+                        psi = constraint.psi
+                        model.add((psi.indices, psi.values), constraint.loss)
+                        rows.append(i)
+                        added += 1
+                if added:
+                    w = _solve_hard(model)
+                total += added
+            epoch += 1
+            loose = model.beta.sum() < 0.99 * model.caps[0]
+            alpha = np.append(model.weights(), float(model.r @ model.beta))
+            yield HardIterate(step, epoch, w, 0.0, alpha, combination=_combination(model, rows))
+            if total == 0 and loose:
+                return
+            rows = [rows[k] for k in model.drop_idle().tolist()]
+            if total == 0:
+                w = _solve_hard(model)
+
+
+@dataclass(frozen=True)
+class HardIterate(Iterate):
+    """An iterate with the constraints that its dual point is made of."""
+
+    combination: Any = None
+
+
+def _solve_hard(model: CuttingPlaneModel) -> Array:
+    """The point of the programme, with the sum of weights bounded by more than it wants."""
+    w = model.solve().w
+    for _ in range(3):
+        if model.beta.sum() < 0.99 * model.caps[0]:
+            break
+        model.caps *= 10.0
+        w = model.solve().w
+    return w
+
+
+def _combination(model: CuttingPlaneModel, rows: list[int]) -> Combination:
+    from bridle.structured.problem import Combination
+
+    used = np.flatnonzero(model.beta)
+    return Combination(
+        np.array(rows, np.int64)[used], model.cuts()[used], model.r[used], model.beta[used]
+    )

@@ -51,12 +51,6 @@ class OneSlack(Solver):
         if self.idle < 1:
             raise ValueError(f"idle must be at least 1, got {self.idle}")
 
-    def check(self, problem: Any) -> None:
-        """Refuse the hard margin: the weights of its cuts have no bound."""
-        super().check(problem)
-        if problem.hard_margin:
-            raise ValueError("one-slack cannot solve the hard margin (C = inf); choose a large C")
-
     def iterates(
         self,
         problem: StructuredBase,

@@ -8,7 +8,12 @@ exactly. A dual point is, for each row, a convex combination of outputs. Only it
 
     D = l - 1/2 |W|^2,   W = sum_i C_i mean psi_i,   l = sum_i C_i mean Delta_i.
 
-So `alpha` is the vector (W, l) here. Slack rescaling replaces psi_i(y) by Delta(y_i, y) psi_i(y).
+So `alpha` is the vector (W, l) here. With C = inf, the hard margin, every w.psi_i(y) >= Delta must
+hold, the objective is 1/2 |w|^2, and the dual's combinations need not be convex: any weights >= 0
+will do. If no w satisfies them all, some combination of constraints has W = 0 and l > 0, and the
+sum of what they ask for is 0 >= l: a proof.
+
+Slack rescaling replaces psi_i(y) by Delta(y_i, y) psi_i(y).
 (Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent
 output variables", JMLR 2005.)
 """
@@ -25,7 +30,9 @@ from bridle.certificate import Source
 from bridle.problem import Judgement
 from bridle.rows import check_vector
 from bridle.structured.oracle import Array, Oracle, OracleError, SparseVector, sparse_vector
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+FEASIBLE = 1e-9  # a violation of less than this, relative to the loss or 1, is rounding
 
 Rescaling = Literal["margin", "slack"]
 
@@ -40,6 +47,45 @@ class Constraint:
     def violation(self, w: Array) -> float:
         """loss - w.psi."""
         return self.loss - self.psi.dot(w)
+
+    def is_violated(self, w: Array) -> bool:
+        """Whether w.psi < loss beyond rounding."""
+        return self.violation(w) > FEASIBLE * max(1.0, self.loss)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Constraints with weights >= 0: what they ask for in sum, w.W >= l.
+
+    As a proof that no w satisfies them all: the weights sum to 1, W = 0 to rounding, and l > 0.
+    """
+
+    rows: NDArray[np.int64]  # whose constraints they are
+    psi: Any  # a sparse matrix, one row for each
+    losses: Array
+    weights: Array
+
+    @property
+    def n_rows(self) -> int:
+        """How many different rows take part."""
+        return len(np.unique(self.rows))
+
+    def contradiction(self) -> Combination | None:
+        """The proof among these constraints, or None if none is found."""
+        from bridle.separation import contradiction
+
+        for n in (64, 512):
+            chosen = np.sort(np.argsort(-self.weights, kind="stable")[:n])
+            weights = contradiction(self.psi[chosen], self.losses[chosen])
+            if weights is not None:
+                used = np.flatnonzero(weights)
+                kept = chosen[used]
+                return Combination(
+                    self.rows[kept], self.psi[kept], self.losses[kept], weights[used]
+                )
+            if n >= len(self.weights):
+                break
+        return None
 
 
 @dataclass(frozen=True)
@@ -60,7 +106,6 @@ class StructuredBase:
     """What every structural problem has in common; subclasses answer for the rows."""
 
     kind: ClassVar[str] = "structured"
-    hard_margin: ClassVar[bool] = False  # C is finite
     cheap_cuts: ClassVar[bool] = False  # whether `cut` is much cheaper than a row at a time
     dtype = np.dtype(np.float64)
 
@@ -72,10 +117,8 @@ class StructuredBase:
         sample_weight: ArrayLike | None,
         n_threads: int | None,
     ) -> None:
-        if not (C > 0 and np.isfinite(C)):
-            raise ValueError(
-                f"C must be positive and finite, got {C}: structural problems have no hard margin"
-            )
+        if not C > 0:
+            raise ValueError(f"C must be positive, got {C}")
         if n_rows < 1:
             raise ValueError("there are no samples")
         self.C = float(C)
@@ -88,7 +131,14 @@ class StructuredBase:
             self.sample_weight = check_vector(sample_weight, n_rows, "sample_weight")
             if (self.sample_weight < 0).any() or not self.sample_weight.any():
                 raise ValueError("sample_weight must not be negative, nor zero everywhere")
-        self.cost = self.C * self.sample_weight
+        # An infinite C of nothing is nothing.
+        used = self.sample_weight > 0
+        self.cost = np.where(used, self.C * np.where(used, self.sample_weight, 1.0), 0.0)
+
+    @property
+    def hard_margin(self) -> bool:
+        """Whether C is infinite."""
+        return bool(np.isinf(self.C))
 
     def constraint(self, i: int, w: Array) -> Constraint:
         """The most violated constraint of row i."""
@@ -120,7 +170,17 @@ class StructuredBase:
     def primal(self, w: ArrayLike) -> float:
         """P(w)."""
         w = check_vector(w, self.n_features, "w")
+        if self.hard_margin:
+            return np.inf if self.violated(w) else 0.5 * float(w @ w)
         return 0.5 * float(w @ w) + self.losses(w)
+
+    def violated(self, w: Array) -> list[Constraint]:
+        """The most violated constraint of every row that has one, beyond rounding."""
+        return [
+            constraint
+            for cost, constraint in zip(self.cost, self.constraints(w), strict=True)
+            if cost > 0 and constraint.is_violated(w)
+        ]
 
     def dual(self, alpha: ArrayLike) -> float:
         """D of the mean (W, l) of a convex combination of outputs."""
@@ -130,6 +190,8 @@ class StructuredBase:
     def judge(self, iterate: Any) -> Judgement:
         """The primal value of the iterate by one oracle pass, and the dual value of its mean."""
         w = np.array(iterate.w, np.float64)
+        if self.hard_margin:
+            return self._judge_hard(w, iterate)
         alpha = iterate.alpha
         if alpha is None:  # no combination: the most violated constraints are one
             alpha = self.cut(w).alpha
@@ -139,6 +201,37 @@ class StructuredBase:
         source: Source = "solver" if scale == 1.0 and iterate.alpha is not None else "repair"
         alpha = scale * alpha
         return Judgement(w, 0.0, self.primal(w), alpha, self.dual(alpha), source)
+
+    def _judge_hard(self, w: Array, iterate: Any) -> Judgement:
+        """Both points at their best scale, and a proof if that is what the constraints make."""
+        alpha, combination = iterate.alpha, iterate.combination
+        squared_norm = float(alpha[:-1] @ alpha[:-1])
+        alpha = alpha * (float(alpha[-1]) / squared_norm if squared_norm > 0 else 1.0)
+        scale = self._feasible_scale(w)
+        if scale is not None:
+            w = scale * w
+            return Judgement(w, 0.0, 0.5 * float(w @ w), alpha, self.dual(alpha), "solver")
+        proof = combination.contradiction()
+        return Judgement(w, 0.0, np.inf, alpha, self.dual(alpha), "solver", proof)
+
+    def _feasible_scale(self, w: Array) -> float | None:
+        """The smallest s >= 1 at which s w violates nothing, or None.
+
+        Each constraint that is found violated says how large s must be for it (Dinkelbach's method:
+        s rises to its value in few steps).
+        """
+        s = 1.0
+        for _ in range(50):
+            found = self.violated(s * w)
+            if not found:
+                return s
+            margins = [constraint.psi.dot(w) for constraint in found]
+            if min(margins) <= 0:
+                return None
+            s = max(c.loss / margin for c, margin in zip(found, margins, strict=True))
+            if not s < 1e6:  # what there is of a margin is rounding
+                return None
+        return None
 
 
 class StructuredProblem(StructuredBase):
