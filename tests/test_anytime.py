@@ -14,6 +14,7 @@ from bridle import (
     LinearProblem,
     LinearSVC,
     MulticlassSVC,
+    MultilabelSVC,
     MultivariateSVC,
     RankSVM,
     Status,
@@ -25,6 +26,7 @@ from bridle import (
 from bridle.estimators import GapWarning
 from bridle.stopping import Epochs, HeldOutLoss
 from bridle.structured.trees import read_trees
+from sklearn.exceptions import NotFittedError
 
 
 def noisy(n=1500, d=60, n_classes=2, seed=0, noise=6.0):
@@ -88,6 +90,9 @@ CASES = {
     "RankSVM": lambda: (RankSVM("map", 1e5, **NEVER), *noisy(3000)),
     "ChainSVM": lambda: (ChainSVM(10.0, **NEVER), *chains()),
     "TreeSVM": lambda: (TreeSVM(10.0, **NEVER), *trees()),
+    "MultilabelSVC": lambda: (
+        MultilabelSVC(10.0, **NEVER), noisy(400)[0],
+        np.random.default_rng(0).integers(0, 2, (400, 5))),
     "StructuredSVM": lambda: (
         StructuredSVM(Slow(60, 4), 10.0, **NEVER), *noisy(400, n_classes=4)),
 }  # fmt: skip
@@ -141,6 +146,26 @@ def test_ctrl_c(name):
         timer.join()
     assert model.status_ is Status.INTERRUPTED
     assert "by Ctrl-C" in model.message_
+
+
+def test_a_callback_ends_the_calibration_too():
+    X, y = noisy(300, 10)
+    calls = []
+
+    def callback(record):
+        calls.append(record)
+        return len(calls) > first
+
+    first = 10**9
+    LinearSVC(probability="platt", callback=callback, random_state=0).fit(X, y)
+    total, calls[:] = len(calls), []
+    LinearSVC(callback=callback, random_state=0).fit(X, y)
+    first, calls[:] = len(calls) + 1, []  # in the first fold
+    model = LinearSVC(probability="platt", callback=callback, random_state=0).fit(X, y)
+    assert len(calls) < total
+    assert not hasattr(model, "calibrators_")
+    with pytest.raises(NotFittedError, match="the calibration was interrupted"):
+        model.predict_proba(X)
 
 
 # Early stopping.
@@ -211,6 +236,7 @@ def test_rows_held_out_are_not_learned_from():
     model = LinearSVC(
         1.0, early_stopping=True, validation_fraction=0.25, random_state=0, solver="dcd"
     ).fit(X, y)  # fmt: skip
+    assert model.weighted_  # not the objective of all rows, as far as model files know
     unused = model.dual_coef_[0] == 0
     assert unused.sum() >= 100
     again = LinearSVC(

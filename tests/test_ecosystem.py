@@ -22,10 +22,12 @@ from bridle import (
     OnlineSVC,
     RankSVM,
     StructuredSVM,
+    load_model,
 )
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -257,3 +259,35 @@ def test_estimators_of_objects_and_sequences():
     assert clone(tagger).get_params() == tagger.get_params()
     search = GridSearchCV(ChainSVM(), {"C": [0.1, 1.0]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.9
+
+
+def test_every_estimator_that_can_is_saved(tmp_path):
+    path = tmp_path / "model"
+    for estimator, _, n_classes in CLASSIFIERS.values():
+        X, y = noisy(n_classes)
+        model = clone(estimator).fit(X, y)
+        if isinstance(model, MultivariateSVC):
+            with pytest.raises(TypeError, match="no model file holds a MultivariateSVC: pickle it"):
+                model.save(path)
+            continue
+        if isinstance(model, SVC):  # files hold kernel machines of two classes, or ovr
+            model = SVC(multi_class="ovr").fit(X, y)
+        model.save(path)
+        read = load_model(path)
+        assert np.array_equal(read.predict(X), model.predict(X))
+        if hasattr(model, "certificate_"):
+            assert read.certificate == model.certificate_
+    X, y = noisy(2)
+    ranker = RankSVM("pairs").fit(X, (y == "a").astype(float), np.repeat(np.arange(15), 10))
+    ranker.save(path)
+    assert np.array_equal(load_model(path).decision_function(X), ranker.predict(X))
+    tagger = ChainSVM().fit([X[:75], X[75:]], [list(y[:75]), list(y[75:])])
+    tagger.save(path)
+    assert load_model(path).predict([X]) == tagger.predict([X])
+    with pytest.raises(ValueError, match="costs of errors"):
+        MulticlassSVC(cost=1 - np.eye(2)).fit(X, y).save(path)
+    with pytest.raises(NotFittedError):
+        SVC().save(path)
+    numbers = list(range(8))
+    with pytest.raises(TypeError, match="no model file holds a StructuredSVM"):
+        StructuredSVM(Parity()).fit(numbers, [x % 2 for x in numbers]).save(path)

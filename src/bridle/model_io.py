@@ -347,12 +347,14 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
 
 
 def as_model(model: Any) -> Any:
-    """A model as it is; a fitted LinearSVC, LinearSVCCV, SVC or OnlineSVC as the model it holds."""
+    """A model as it is; a fitted estimator as the model that it holds."""
     if hasattr(model, "parts"):
         return model
     if hasattr(model, "to_model"):
         return model.to_model()
     if not hasattr(model, "certificates_"):
+        if hasattr(model, "certificate_"):
+            raise TypeError(f"no model file holds a {type(model).__name__}: pickle it")
         raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
     if hasattr(model, "support_vectors_"):
         from bridle.kernel_model import KernelModel
@@ -362,7 +364,7 @@ def as_model(model: Any) -> Any:
 
 
 def save_model(path: StrPath, model: Any) -> None:
-    """Write a model, or a fitted LinearSVC or SVC, whole or not at all."""
+    """Write a model, or a fitted estimator, whole or not at all."""
     model = as_model(model)
     fields, arrays = model.parts()
     blocks = {name: _storable(name, array) for name, array in arrays.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from bridle.certificate import Certificate, Record
+from bridle.model_io import save_model
 from bridle.rows import check_vector
 from bridle.solve import Callback, Solution
 from bridle.stopping import Epochs, Gap, Seconds, Stop
@@ -16,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 Array = NDArray[np.float64]
 
@@ -29,6 +32,11 @@ class Certified:
         self.status_, self.message_ = solution.status, solution.message
         self.solver_ = solution.solver
         self.n_iter_ = int(np.ceil(solution.epochs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, which `bridle.load_model` and the command line read."""
+        check_is_fitted(self)
+        save_model(path, self)
 
     @property
     def _repr_html_(self) -> Callable[[], str]:

@@ -100,6 +100,11 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = model.features.n_features
         self._keep_proof(solution)
 
+    def to_model(self) -> ChainModel:
+        """For `save_model`."""
+        check_is_fitted(self, "model_")
+        return self.model_
+
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """The best labels of every sequence."""
         check_is_fitted(self, "model_")

@@ -46,7 +46,7 @@ from bridle.machines import (
     pairs,
     without_dual,
 )
-from bridle.model_io import LinearModel, ModelError, load_model, save_model
+from bridle.model_io import LinearModel, ModelError, load_model
 from bridle.multiclass import solve_multiclass
 from bridle.ovo import rows_of
 from bridle.problem import Bias
@@ -131,7 +131,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     trace_ : how they came about, summed over the problems; `traces_`: each one's.
     status_, message_ : how the fit ended: the worst of the problems' endings.
     n_iter_ : epochs, the most of any problem.
-    weighted_ : whether rows or classes had weights.
+    weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
+        held out.
     calibrators_ : with probability, the map from scores to probabilities of each function.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
@@ -243,7 +244,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.coef_ = found.coef if shelf is None else shelf.coef()
         if self.sparse_coef:
             self.sparsify()
-        self.weighted_ = weights is not None or self.class_weight is not None
+        self.weighted_ = costs is not None
         self._warn()
         if hasattr(self, "calibrators_"):
             del self.calibrators_
@@ -322,7 +323,11 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return with_class_weight(own, self.class_weight, self.classes_, codes)
 
         n_classes = len(self.classes_)
-        held = held_out_scores(X, counted, n_classes, C, folds, training, **options)
+        told = ending(self.callback)
+        held = held_out_scores(
+            X, counted, n_classes, C, folds, training,
+            watch=None if told is None else lambda _, record: told(record), **options,
+        )  # fmt: skip
         if held.interrupted:
             return
         if held.worst_gap > self.tol:
@@ -402,11 +407,6 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if is_sparse(self.coef_):
             self.coef_ = self.coef_.toarray()
         return self
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, which the command line reads too."""
-        check_is_fitted(self)
-        save_model(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearSVC:

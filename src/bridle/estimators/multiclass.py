@@ -18,6 +18,7 @@ from bridle.estimators.base import (
     with_class_weight,
 )  # fmt: skip
 from bridle.machines import class_scores, decide, function_scores
+from bridle.model_io import LinearModel, Objective
 from bridle.solve import Callback
 from bridle.solvers import Solver
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +84,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         weights = row_weights(sample_weight, X.shape[0])
         self.classes_, codes = encode_labels(np.asarray(y), weights)
         weights = with_class_weight(weights, self.class_weight, self.classes_, codes)
+        self.weighted_ = weights is not None
         told = self.callback
         found = solve_crammer_singer(
             X, codes, len(self.classes_), self.C, cost=self.cost,
@@ -100,6 +102,24 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
                 GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
             )
         return self
+
+    def to_model(self) -> LinearModel:
+        """For `save_model`; models hold no costs."""
+        check_is_fitted(self, "coef_")
+        if self.cost is not None:
+            raise ValueError("a model file cannot hold the costs of errors: pickle the estimator")
+        names = getattr(self, "feature_names_in_", None)
+        return LinearModel(
+            coef=self.coef_, intercept=self.intercept_, classes=self.classes_,
+            objective=Objective(
+                "hinge", float(self.C), "regularised" if self.fit_intercept else "none",
+                float(self.intercept_scaling), self.weighted_,
+            ),
+            certificates=(self.certificate_,), fingerprint="", n_rows=0,
+            multi_class="crammer_singer",
+            info={"solver": self.solver_, "status": self.status_.value}
+            | ({} if names is None else {"feature_names": [str(name) for name in names]}),
+        )  # fmt: skip
 
     def decision_function(self, X: Any) -> Array:
         """w_k.x + b_k, a column for each class; for two classes the difference of the second."""

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.estimators.base import GapWarning, seed_from
+from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
 from bridle.rows import is_sparse
-from bridle.solve import solve
+from bridle.solve import Callback, solve
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap
 from bridle.structured.multilabel import MultilabelModel, MultilabelOracle
 from bridle.structured.problem import StructuredProblem
 from numpy.typing import ArrayLike, NDArray
@@ -19,17 +18,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 
-class MultilabelSVC(BaseEstimator):  # type: ignore[misc]
+class MultilabelSVC(Certified, BaseEstimator):  # type: ignore[misc]
     """Structural SVM for several labels at once, with weights for pairs of labels.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Hamming(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
 
     y in `fit` is a matrix with a column of 0 and 1 for each label. pairs: weights for labels that
     occur together; the best set of labels is then found exactly, for up to 24 labels. Without
-    them it is one SVM for each label. tol: the certified relative duality gap to reach.
+    them it is one SVM for each label. tol: the certified relative duality gap to reach. max_iter,
+    max_seconds: budgets for passes over the data and for seconds. callback: a function of the
+    newest Record; returning True ends the fit, with the best model so far and its gap.
 
     After fit: model_, coef_ (n_labels x n_features), intercept_, pairs_ (None without them),
-    certificate_, trace_, n_iter_.
+    certificate_, trace_, status_, message_, n_iter_.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class MultilabelSVC(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-2,
         fit_intercept: bool = True,
         max_iter: int = 1000,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
@@ -50,6 +53,8 @@ class MultilabelSVC(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
 
@@ -71,8 +76,8 @@ class MultilabelSVC(BaseEstimator):  # type: ignore[misc]
         truths = [tuple(row) for row in Y.astype(int).tolist()]
         problem = StructuredProblem(oracle, inputs, truths, self.C, sample_weight=sample_weight)
         solution = solve(
-            problem, self.solver, stop=Gap(self.tol) | Epochs(self.max_iter),
-            seed=seed_from(self.random_state),
+            problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+            callbacks=callbacks_of(self.callback), seed=seed_from(self.random_state),
         )  # fmt: skip
         table = solution.w[: oracle.n_inputs * oracle.n_labels].reshape(oracle.n_inputs, -1)
         together = None
@@ -88,13 +93,17 @@ class MultilabelSVC(BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
         self.pairs_ = together
-        self.certificate_, self.trace_ = solution.certificate, solution.trace
-        self.n_iter_ = solution.epochs
+        self._keep_proof(solution)
         if not solution.converged:
             warnings.warn(
                 GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
             )
         return self
+
+    def to_model(self) -> MultilabelModel:
+        """For `save_model`."""
+        check_is_fitted(self, "model_")
+        return self.model_
 
     def predict(self, X: Any) -> NDArray[np.uint8]:
         """A row of 0 and 1 for every row."""

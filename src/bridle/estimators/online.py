@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bridle.certificate import Certificate, total
 from bridle.estimators.base import Certified, encode_labels, row_weights, seed_from
-from bridle.model_io import LinearModel, save_model
+from bridle.model_io import LinearModel
 from bridle.online import OnlineRate, OnlineSVM
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -139,10 +139,6 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.certificates_ = list(self._learner.certify(X, labels, max_seconds=max_seconds))
         self.certificate_ = total(self.certificates_)
         return self.certificate_
-
-    def save(self, path: Any) -> None:
-        """Write the model to a file, which `LinearSVC.load` and the command line read."""
-        save_model(path, self)
 
     def to_model(self) -> LinearModel:
         """For `save_model`; it claims nothing: its gap is infinite."""

@@ -25,6 +25,7 @@ from bridle.rows import is_sparse, view_rows
 from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
 from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem, ranking_loss_from
+from bridle.structured.ranking_model import RankingModel
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -205,6 +206,15 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
             best = metrics.precision_at_k(relevant, relevant, qid, k=loss.k)
             values = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
         return metrics.mean(values)
+
+    def to_model(self) -> RankingModel:
+        """For `save_model`."""
+        check_is_fitted(self)
+        return RankingModel(
+            coef=self.coef_, loss=self.loss, C=float(self.C), threshold=float(self.threshold),
+            certificate=self.certificate_, fingerprint="", n_queries=self.n_queries_,
+            info={"solver": self.solver_, "status": self.status_.value},
+        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

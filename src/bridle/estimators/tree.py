@@ -9,7 +9,7 @@ from typing import Any
 from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
 from bridle.solve import Callback
 from bridle.solvers import Solver
-from bridle.structured.parser import train_tree
+from bridle.structured.parser import TreeModel, train_tree
 from bridle.structured.segments import Score
 from bridle.structured.trees import Tree, score_trees
 from numpy.typing import ArrayLike
@@ -89,6 +89,11 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
                 GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
             )
         return self
+
+    def to_model(self) -> TreeModel:
+        """For `save_model`."""
+        check_is_fitted(self, "model_")
+        return self.model_
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[Tree]:
         """The best tree of every sentence; a flat one where the grammar has none."""
