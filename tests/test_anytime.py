@@ -29,6 +29,14 @@ from bridle.structured.trees import read_trees
 from sklearn.exceptions import NotFittedError
 
 
+@pytest.fixture(autouse=True)
+def python_hears_ctrl_c():
+    """Also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def noisy(n=1500, d=60, n_classes=2, seed=0, noise=6.0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))

@@ -189,6 +189,8 @@ def test_probabilities(way, n_classes, method, tmp_path):
     assert np.mean(model.classes_[p.argmax(axis=1)] == truth) > 0.95 * model.score(test, truth)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(LinearSVC.load(tmp_path / "model").predict_proba(test), p)
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_proba(test), p)
+    assert f"multi_class='{way}'" in repr(load_model(tmp_path / "model"))
 
 
 def test_coupled_probabilities_are_the_optimum():

@@ -66,9 +66,7 @@ def check_proof(problem, solution):
     assert proof.weights @ proof.losses > 0
     known = list(all_constraints(problem))
     for row, g, loss in zip(proof.rows, psi, proof.losses, strict=True):
-        assert any(
-            i == row and r == loss and np.allclose(p, g, atol=1e-12) for i, p, r in known
-        )
+        assert any(i == row and r == loss and np.allclose(p, g, atol=1e-12) for i, p, r in known)
 
 
 @pytest.mark.parametrize("name", ["n-slack", "auto"])

@@ -200,18 +200,43 @@ class LinearModel:
         """
         from bridle.machines import class_scores, function_scores
 
+        scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
+        return class_scores(scores, self.multi_class, len(self.classes))
+
+    def _checked(self, X: Any) -> Any:
         X = as_matrix(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the model has {self.n_features}; "
                 f"see LinearModel.resized"
             )
-        scores = function_scores(X, self.coef, self.intercept, n_threads)
-        return class_scores(scores, self.multi_class, len(self.classes))
+        return X
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
         """The class of every row."""
         return self.decide(self.decision_function(X, n_threads=n_threads))
+
+    def predict_proba(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The probability of each class, in the order of `classes`; each row sums to 1."""
+        from bridle.calibration import calibrator_from, class_probabilities
+        from bridle.machines import function_scores
+
+        entries = self.info.get("calibrators")
+        if entries is None:
+            raise ModelError("the model has no probabilities: it was trained without them")
+        scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
+        if len(entries) != scores.shape[1]:
+            raise ModelError(f"{len(entries)} calibrations for {scores.shape[1]} functions")
+        calibrators = [calibrator_from(entry) for entry in entries]
+        return class_probabilities(calibrators, scores, len(self.classes), self.multi_class)
+
+    def __repr__(self) -> str:
+        gap = self.certificate.relative_gap
+        return (
+            f"LinearModel({len(self.classes)} classes, {self.n_features} features, "
+            f"multi_class={self.multi_class!r}, {self.objective}, "
+            f"certified relative gap {gap:.1e})"
+        )
 
     def decide(self, scores: Array) -> NDArray[Any]:
         """The classes that belong to decision values."""

@@ -97,17 +97,9 @@ def predict(
 
 
 def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:
-    from bridle.calibration import calibrator_from, class_probabilities
-    from bridle.machines import function_scores
-
-    entries = model.info.get("calibrators")
-    if entries is None:
+    if "calibrators" not in model.info:
         raise InputError(f"{path}: has no probabilities: train it with --probability platt")
-    scores = function_scores(X, model.coef, model.intercept, threads)
-    if len(entries) != scores.shape[1]:
-        raise InputError(f"{path}: {len(entries)} calibrations for {scores.shape[1]} functions")
-    calibrators = [calibrator_from(entry) for entry in entries]
-    return class_probabilities(calibrators, scores, len(model.classes), model.multi_class)
+    return model.predict_proba(X, n_threads=threads)
 
 
 def _lines(values: Any, scores: bool) -> Iterator[str]:
