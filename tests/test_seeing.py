@@ -190,8 +190,9 @@ def test_html_of_sequences_and_of_pipelines(iris):
 
 def test_html_escapes_what_classes_are_called():
     X, y = BLOBS
-    model = LinearSVC().fit(X, np.array(["<script>", "b", "c"])[y])
-    assert "<script>" not in model._repr_html_().split("</style>")[-1].split("certified", 1)[1]
+    model = LinearSVC().fit(X, np.array(["<b><i>x", "<b><i>y", "<b><i>z"])[y])
+    assert "<b><i>" not in model._repr_html_().rsplit("certified relative gap", 1)[1]
+    assert "&lt;b&gt;&lt;i&gt;" in model._repr_html_()
 
 
 def test_the_bar_fills_as_the_gap_falls(iris):

@@ -1,4 +1,4 @@
-"""What the estimators share: seeds, encoded labels, row weights, and the warning with the gap."""
+"""What the estimators share: labels, weights and seeds going in, the certificate coming out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def certificate_panel(estimator: Any) -> str:
     if certificate is None:
         return ""
     rows = {
-        "certified relative gap": f"<b>{certificate.relative_gap:.2e}</b>",
+        "certified relative gap": f"{certificate.relative_gap:.2e}",
         "primal value": f"{certificate.primal:.8g}",
         "dual value": f"{certificate.dual:.8g}",
         "dual point from": certificate.source,
@@ -66,8 +66,7 @@ def certificate_panel(estimator: Any) -> str:
     }
     cells = "".join(
         f"<tr><td style='text-align:left;padding-right:1em'>{name}</td>"
-        f"<td style='text-align:left'>{value if '<b>' in str(value) else html.escape(str(value))}"
-        "</td></tr>"
+        f"<td style='text-align:left'>{html.escape(str(value))}</td></tr>"
         for name, value in rows.items()
         if value is not None
     )

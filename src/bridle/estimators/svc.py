@@ -163,6 +163,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.kernel_, self.classes_ = kernel, classes
         problems: list[Any] = [None] * len(tasks)
         bounds = np.empty(len(tasks))
+        indefinite: list[str | None] = [None] * len(tasks)
 
         def problem_of(k: int) -> KernelProblem:
             problem = problems[k] = self._problem(tasks[k], X, gram, weights)
@@ -173,8 +174,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found = self._polished(problem, found)
             if self.verbose:
                 print(f"{self._about(tasks[k])}: {found.message}")
-            bounds[k] = xi_alpha_bound(problem, found)
-            self._warn(problem, tasks[k], found)
+            bounds[k], indefinite[k] = xi_alpha_bound(problem, found), problem.indefinite
             return found
 
         told = ending(self.callback)
@@ -184,6 +184,8 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             watch=None if told is None else lambda _, record: told(record),
             seed=seed_from(self.random_state),
         )  # fmt: skip
+        for task, found, why in zip(tasks, solutions, indefinite, strict=True):
+            self._warn(task, found, why)
         self._keep(X, codes, tasks, solutions)
         self.loo_error_bounds_ = bounds
         self.weighted_ = weights is not None
@@ -250,14 +252,14 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         other = "the rest" if task.negative is None else self.classes_[task.negative]
         return f"{self.classes_[task.positive]} against {other}"
 
-    def _warn(self, problem: KernelProblem, task: _Task, found: Solution) -> None:
+    def _warn(self, task: _Task, found: Solution, indefinite: str | None) -> None:
         if found.certificate.relative_gap <= self.tol:
             return
         why = found.message
-        if problem.indefinite is not None:
+        if indefinite is not None:
             why = (
-                f"the {problem.kernel.name} kernel is not positive semi-definite "
-                f"({problem.indefinite}): the answer is a stationary point, without a bound"
+                f"the {self.kernel_.name} kernel is not positive semi-definite ({indefinite}): "
+                "the answer is a stationary point, without a bound"
             )
         message = f"{self._about(task)}: {why}"
         warnings.warn(GapWarning(message, found.certificate, self.tol), stacklevel=3)
