@@ -20,11 +20,15 @@ CHAPTERS = {
     ),
     "Solving and certificates": (
         "bridle.solve", "bridle.stopping", "bridle.certificate", "bridle.certify", "bridle.path",
-        "bridle.ovr", "bridle.compare", "bridle.practice",
+        "bridle.ovr", "bridle.ovo", "bridle.crammer_singer", "bridle.multiclass", "bridle.online",
+        "bridle.compare", "bridle.practice",
     ),
     "Solvers": ("bridle.solvers",),
     "Structured prediction": ("bridle.structured", "bridle.errors", "bridle.cutting_plane"),
-    "Models, reports and pictures": ("bridle.model_io", "bridle.report", "bridle.plot"),
+    "Models, reports and pictures": (
+        "bridle.model_io", "bridle.exchange", "bridle.report", "bridle.plot", "bridle.explain",
+        "bridle.progress",
+    ),
 }  # fmt: skip
 OTHERS = "Further names"
 MODULES = {"Data": "bridle.data", "Ranking metrics": "bridle.metrics"}
