@@ -135,6 +135,8 @@ def test_model_files_decide_the_same(way, n_classes, tmp_path):
         assert np.array_equal(other.predict(X), model.predict(X))
         assert np.array_equal(other.decision_function(X), model.decision_function(X))
     assert again.certificate_ == read.certificate == model.certificate_
+    with pytest.raises(ValueError, match="the label class 9 is none of the model's classes"):
+        certify_model(read, X[:1], ["class 9"])
     proven = certify_model(read, X, y)
     assert len(proven) == len(read.certificates)
     for claimed, found in zip(read.certificates, proven, strict=True):

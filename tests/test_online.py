@@ -243,6 +243,14 @@ def test_partial_fit_goes_on_after_fit_and_fit_forgets():
     assert np.array_equal(model.fit(X[:1000], y[:1000]).coef_, before)
 
 
+def test_rows_seen_before_are_not_counted():
+    X, y = stream(3000, d=200, noise=6.0)  # noise that can be learned by heart
+    model = OnlineSVC(1e-5, random_state=0, passes=30).fit(X, y)
+    once = OnlineSVC(1e-5, random_state=0, passes=1).fit(X, y)
+    assert model.progressive_error_ == once.progressive_error_
+    assert 1 - model.score(X, y) < model.progressive_error_ - 0.05
+
+
 def test_the_estimator_has_a_certificate_only_when_it_is_asked_for(tmp_path):
     X, y = stream()
     model = OnlineSVC(1e-2).partial_fit(X, y, classes=[0, 1])

@@ -85,7 +85,11 @@ def certify_model(
     own = model.info.get("class_weight")
     if model.objective.weighted and own is None and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
-    model, codes = model.dense(), np.searchsorted(model.classes, y)
+    labels = np.asarray(y)
+    strange = labels[~np.isin(labels, model.classes)]
+    if len(strange):
+        raise ValueError(f"the label {strange[0]} is none of the model's classes")
+    model, codes = model.dense(), np.searchsorted(model.classes, labels)
     if model.scale is not None:  # the objective is that of the scaled features
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
     objective: Any = model.objective

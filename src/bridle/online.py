@@ -107,6 +107,14 @@ class OnlineSVM:
 
     def learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Score a block of rows, learn from it, and return the progressive error so far."""
+        self._learn(X, y, sample_weight, new=True)
+        return self.progressive_error
+
+    def revisit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
+        """Learn again from rows that were seen before, which say nothing of the error to come."""
+        self._learn(X, y, sample_weight, new=False)
+
+    def _learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, new: bool) -> None:
         codes = self._codes(y)
         X, rows, squared_norms = make_rows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
         if len(codes) != X.shape[0]:
@@ -116,7 +124,8 @@ class OnlineSVM:
         if X.shape[1] < self.n_features:
             X = widened(X, self.n_features)
             X, rows, squared_norms = make_rows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
-        self._score(X, codes, weights)
+        if new:
+            self._score(X, codes, weights)
         if self.eta0 is None:
             self.eta0 = 1.0 / (float(np.average(squared_norms, weights=weights)) or 1.0)
         share = self._share(len(codes))
@@ -125,7 +134,6 @@ class OnlineSVM:
             signs = np.where(codes == positive, 1.0, -1.0)
             self._learn_one(k, rows, squared_norms, signs * weights, share)
         self.n_rows += len(codes)
-        return self.progressive_error
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b: (n,) for two classes, else a column for each class."""

@@ -44,7 +44,8 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
     progressive_error_ : the share of rows that were misclassified before they were learned, by
-        weight: an estimate of the error on what comes next. NaN until the second block.
+        weight: an estimate of the error on what comes next. NaN until the second block; of `fit`,
+        only the first pass counts.
     last_error_ : the same of the newest block alone.
     n_rows_seen_ : how many rows were learned from.
     certificate_, certificates_ : only after `certify`, until the model learns again: how far from
@@ -86,12 +87,13 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         used = np.flatnonzero(codes >= 0 if weights is None else weights > 0)
         self._learner = self._new(classes, X.shape[1])
         rng = np.random.default_rng(seed_from(self.random_state))
-        for _ in range(self.passes):
+        for number in range(self.passes):
+            learn = self._learner.learn if number == 0 else self._learner.revisit
             order = rng.permutation(used)
             for begin in range(0, len(order), _BLOCK):
                 rows = order[begin : begin + _BLOCK]
                 own = None if weights is None else weights[rows]
-                self._learner.learn(X[rows], classes[codes[rows]], own)
+                learn(X[rows], classes[codes[rows]], own)
         self._show()
         return self
 
