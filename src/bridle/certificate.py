@@ -47,6 +47,12 @@ class Certificate:
             return 0.0
         return self.primal / self.dual - 1.0 if self.dual > 0.0 else float("inf")
 
+    def __repr__(self) -> str:
+        return (
+            f"Certificate(primal={self.primal!r}, dual={self.dual!r}, source={self.source!r}: "
+            f"relative gap {self.relative_gap:.1e})"
+        )
+
     def __str__(self) -> str:
         return (
             f"primal {self.primal:.6g}, dual {self.dual:.6g}, "

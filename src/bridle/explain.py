@@ -30,7 +30,7 @@ class Side:
     away: tuple[Entry, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The features that decide; printed as a table, and as one in a notebook."""
 
@@ -38,7 +38,7 @@ class Explanation:
     n_features: int
     n_used: int  # features with a weight in any function
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{self.n_used} of {self.n_features} features have a weight"]
         for side in self.sides:
             lines += ["", f"{side.label} against {side.against} (intercept {side.intercept:+.4g})"]

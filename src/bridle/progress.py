@@ -27,6 +27,9 @@ class ProgressBar:
         self._epoch = 0.0
         self._open = False  # whether the cursor is at the end of a bar
 
+    def __repr__(self) -> str:
+        return f"ProgressBar({self.goal})"
+
     def __call__(self, record: Record) -> None:
         """Draw the newest record."""
         out = sys.stderr if self.stream is None else self.stream
