@@ -121,6 +121,15 @@ def level(ax: Any, value: float, text: str) -> None:
     )  # fmt: skip
 
 
+def plain_ticks(axis: Any, values: Sequence[float] | None = None) -> None:
+    """Numbers as people write them, on a logarithmic axis: these, or 1, 2, 5, 10, ..."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(FixedLocator(values) if values else LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if v >= 10 else f"{v:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
 def key_above(figure: Any, ax: Any, columns: int = 3) -> None:
     """The legend over the axes, where it covers nothing."""
     handles, labels = ax.get_legend_handles_labels()

@@ -13,13 +13,15 @@ from bridle import Epochs, Gap, Seconds, solve
 
 from experiments.common import Data
 
-SIZE = (11, 6.6)
+SIZE = (11, 8.6)
 PUBLISHED = (("SVM-light", 23_642.0, 0.2275, 6.02), ("SVM-perf", 66.0, 0.2278, 6.03),
              ("SGD", 1.4, 0.2275, 6.02))  # fmt: skip
-SOLVERS = ("dcd", "svmsgd", "asgd", "sgd-qn", "sgd-s", "sgd-m", "sgd-r", "pegasos", "ocas",
-           "svmperf", "mpu", "cg", "gd")  # fmt: skip
+# Every linear solver but qp and interior-point, which are for small data, and auto, one of these.
+SOLVERS = ("dcd", "mpu", "svmsgd", "asgd", "sgd", "sgd-qn", "sgd-s", "sgd-m", "sgd-r", "pegasos",
+           "ocas", "svmperf", "cg", "gd", "newton", "perceptron", "margin-perceptron",
+           "norma")  # fmt: skip
 GAP = 1e-2
-MOST_SECONDS = 20
+MOST_SECONDS, MOST_EPOCHS = 20, 200
 CONVERGE = ("dcd", "sgd-s", "sgd-m", "ocas", "svmperf")
 
 
@@ -28,7 +30,7 @@ def measure(data: Data) -> dict[str, Any]:
     rows = []
     for name in SOLVERS:
         began = time.process_time()
-        found = solve(problem, name, stop=Gap(GAP) | Epochs(200) | Seconds(MOST_SECONDS))
+        found = solve(problem, name, stop=Gap(GAP) | Epochs(MOST_EPOCHS) | Seconds(MOST_SECONDS))
         rows.append({
             "solver": name, "seconds": found.trace[-1].seconds_solver,
             "cpu_with_certificates": time.process_time() - began,
@@ -47,9 +49,9 @@ def claim(n: dict[str, Any]) -> str:
     errors = [100 * row["test_error"] for row in _reached(n)]
     return (
         f"{len(errors)} of {len(n['solvers'])} solvers reach a certified gap of {n['gap']:.0%} "
-        f"within {MOST_SECONDS} s and 200 epochs, {', '.join(CONVERGE)} among them; their costs "
-        f"agree within that, and their test errors lie between {min(errors):.2f}% and "
-        f"{max(errors):.2f}%."
+        f"within {MOST_SECONDS} s and {MOST_EPOCHS} epochs, {', '.join(CONVERGE)} among them; "
+        f"their costs agree within that, and their test errors lie between {min(errors):.2f}% and "
+        f"{max(errors):.2f}%. The perceptrons and norma do not tend to the optimum."
     )
 
 
