@@ -82,6 +82,7 @@ def draw(n: dict[str, Any], figure: Any) -> None:
         ax.set(xscale="log", xlabel="epochs")
         plain_ticks(ax.xaxis)
     left.set(yscale="log", ylabel="loss, objective")
+    plain_ticks(left.yaxis)
     right.set_ylabel("held-out error (%)")
     key_above(figure, left, 2)
 

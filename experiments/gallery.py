@@ -27,7 +27,8 @@ The pictures and tables on which the literature of these solvers rests, each fro
     python -m experiments NAME
 
 Below each picture is what it claims. The claim is checked whenever the picture is made, and by a
-test on a smaller run. How to run them on your own data: [experiments](experiments.md).
+test on a smaller run. Seconds are those of two cores shared with other work: read their order, not
+their size. How to run them on your own data: [experiments](experiments.md).
 """
 
 

@@ -73,8 +73,8 @@ def draw(n: dict[str, Any], figure: Any) -> None:
     steps = [np.nan if s is None else s for s in n["steps"]]
     line(ax, n["rows"], steps, 0, "")
     for x, y, lam in zip(n["rows"], steps, n["lam"], strict=True):
-        ax.annotate(f"lam = {lam:g}", (x, y), xytext=(0, 12), textcoords="offset points",
-                    fontsize=11, color="0.25", ha="center")  # fmt: skip
+        ax.annotate(f"lam = {lam:g}", (x, y), xytext=(8, 5), textcoords="offset points",
+                    fontsize=11, color="0.25")  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="training rows",
            ylabel=f"steps to a test error of {n['target']:.2%}")  # fmt: skip
     ax.margins(x=0.15, y=0.15)

@@ -96,7 +96,7 @@ def draw(n: dict[str, Any], figure: Any) -> None:
             x = np.array(n[key]["x"])
             ax.plot(x, steps[0] * x / x[0], color="0.5", linestyle="--", linewidth=1.2)
             ax.annotate(
-                "in proportion", (x[3], steps[0] * x[3] / x[0]), xytext=(2, -16), ha="left",
+                "in proportion", (x[1], steps[0] * x[1] / x[0]), xytext=(8, -16), ha="left",
                 textcoords="offset points", fontsize=11, color="0.3",
             )  # fmt: skip
     plain_ticks(axes[2].xaxis, n["by_rows"]["x"])

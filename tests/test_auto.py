@@ -26,6 +26,7 @@ def test_newton_takes_over_where_dcd_crawls(bias):
     # Epochs and steps are counted on, not anew.
     assert np.all(np.diff(solution.trace["epoch"]) > 0)
     assert solution.steps >= 8 * problem.n_rows
+    assert solution.solver == "auto (newton)"
 
 
 def test_dcd_goes_on_where_it_is_fast():
@@ -33,6 +34,7 @@ def test_dcd_goes_on_where_it_is_fast():
     for problem in (easy, text):
         ours, dcd = solve(problem, "auto"), solve(problem, "dcd")
         assert ours.w.tobytes() == dcd.w.tobytes()
+        assert (ours.solver, dcd.solver) == ("auto (dcd)", "dcd")
 
 
 def test_rows_without_any_entry():

@@ -274,6 +274,7 @@ def _model(
     last = [s.trace[-1] for s in fit.solutions]
     return {
         "C": C, "lam": problem.variant(C=C).lam, "loss": problem.loss.name, "bias": problem.bias,
+        "solver": ", ".join(sorted({s.solver for s in fit.solutions})),
         "primal": certificate.primal, "dual": certificate.dual, "gap": gap,
         "relative_gap": certificate.relative_gap, "source": certificate.source,
         "status": fit.status.value, "message": fit.worst.message, "epochs": fit.epochs,

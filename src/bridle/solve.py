@@ -277,7 +277,8 @@ class _Run:
         return Solution(
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
-            solver=solver.name, message=_message(verdict, certificate, self.stop.gap),
+            solver=f"{solver.name} ({by})" if (by := self.last.solver) else solver.name,
+            message=_message(verdict, certificate, self.stop.gap),
             proof=self.proof,
         )  # fmt: skip
 

@@ -26,6 +26,7 @@ class Iterate:
     b: float = 0.0
     alpha: Array | None = None
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
+    solver: str = ""  # who proposed it, where a solver leaves that to others
     direction: bool = (
         False  # only the direction of w and alpha means anything: judge the best scale
     )
