@@ -258,8 +258,9 @@ def test_what_early_stopping_refuses():
     X, y = noisy(100, 5)
     with pytest.raises(ValueError, match="validation_fraction must be between 0 and 1"):
         LinearSVC(early_stopping=True, validation_fraction=1.5).fit(X, y)
-    with pytest.raises(ValueError, match="patience must be at least 1"):
-        LinearSVC(early_stopping=True, n_iter_no_change=0).fit(X, y)
+    for way in ("ovr", "ovo", "crammer_singer"):
+        with pytest.raises(ValueError, match="patience must be at least 1"):
+            LinearSVC(early_stopping=True, n_iter_no_change=0, multi_class=way).fit(X, y)
     with pytest.raises(ValueError, match="early_stopping and probability cannot be combined"):
         LinearSVC(early_stopping=True, probability="platt").fit(X, y)
     with pytest.raises(ValueError, match="needs a class of two rows or more"):

@@ -66,8 +66,8 @@ class _JointValidation(ValidationLoss):
     n_classes: int = 0
     problem: Any = None
 
-    def __post_init__(self) -> None:
-        pass
+    def _check(self) -> None:
+        pass  # of labels that are not -1 and +1
 
     def measure(self, w: Array, b: float) -> dict[str, float]:
         table, constant = w.reshape(-1, self.n_classes), self.problem.chains.bias

@@ -186,6 +186,9 @@ class HeldOutLoss(Stop):
     sample_weight: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
         object.__setattr__(self, "y", np.asarray(self.y, np.float64))
         if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
             raise ValueError("y must hold a label of -1 or +1 for each row of X")
