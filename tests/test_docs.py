@@ -69,6 +69,10 @@ def files(tmp_path_factory):
         D = rng.standard_normal((200, 10)).astype(np.float32)
         grade = np.clip(np.rint(D[:, 0] + rng.normal(scale=0.3, size=200)), 0, 2)
         write_svmlight(folder / name, D, grade, qid=np.repeat(np.arange(1, 21), 10))
+    jobs, ages = rng.choice(["clerk", "cook"], 300), rng.integers(18, 80, 300)
+    rich = np.where((jobs == "clerk") & (ages > 30), "high", "low")
+    people = [f"{age},{job},{label}" for age, job, label in zip(ages, jobs, rich, strict=True)]
+    (folder / "people.csv").write_text("\n".join(["age,job,income", *people]) + "\n")
     sentence = "the DT B-NP\ncat NN I-NP\nsleeps VBZ B-VP\n. . O\n\n"
     for name in ("chunks.txt", "chunks.test.txt"):
         text = sentence + sentence.replace("cat", "dog").replace("the", "a")

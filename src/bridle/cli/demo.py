@@ -13,6 +13,7 @@ from bridle.cli.shared import (
     REACHED,
     OutputFile,
     Positive,
+    check_writable,
     json_option,
     peak_rss_mb,
     percent,
@@ -80,6 +81,8 @@ def demo(
 
     with reported():
         methods = {name: _method(name) for name in solvers.split(",")}
+        picture.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(picture)
     began = time.perf_counter()
     X, y = make_corpus(rows, seed=seed)
     cut = rows - rows // TEST_SHARE

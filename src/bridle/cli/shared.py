@@ -213,6 +213,8 @@ def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
         raise InputError(f"{path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path}: the folder {folder} is not writable")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{path}: may not be written by this user")
     for other in inputs:
         if path.exists() and path.samefile(other):
             raise InputError(f"{path}: would overwrite an input file")
