@@ -128,7 +128,7 @@ def letters() -> None:
               f"{model.certificate_.relative_gap:.1e}, {seconds:.1f} s", flush=True)  # fmt: skip
 
 
-def choose_C(n_folds: int = 3) -> None:
+def cross_validate(n_folds: int = 3) -> None:
     """Segment F1 by C, cross-validated on the training sentences of CoNLL-2000 alone."""
     X, Y = next(iter(chunking()))
     fold = np.arange(len(X)) % n_folds
@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--skip-lbfgs", action="store_true")
     chosen = parser.parse_args()
     if chosen.choose_C:
-        return choose_C()
+        return cross_validate()
     every = not (chosen.chunking or chosen.letters or chosen.parsing)
     if chosen.letters or every:
         letters()
