@@ -284,10 +284,8 @@ def test_every_estimator_that_can_is_saved(tmp_path):
     tagger = ChainSVM().fit([X[:75], X[75:]], [list(y[:75]), list(y[75:])])
     tagger.save(path)
     assert load_model(path).predict([X]) == tagger.predict([X])
-    with pytest.raises(ValueError, match="costs of errors"):
-        MulticlassSVC(cost=1 - np.eye(2)).fit(X, y).save(path)
     with pytest.raises(NotFittedError):
         SVC().save(path)
     numbers = list(range(8))
-    with pytest.raises(TypeError, match="no model file holds a StructuredSVM"):
-        StructuredSVM(Parity()).fit(numbers, [x % 2 for x in numbers]).save(path)
+    StructuredSVM(Parity()).fit(numbers, [x % 2 for x in numbers]).save(path)
+    assert load_model(path).predict(numbers, Parity()) == [x % 2 for x in numbers]

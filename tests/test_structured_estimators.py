@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import ChainSVM, MulticlassSVC, StructuredSVM, load_model, save_model
+from bridle import (
+    ChainSVM,
+    CuttingPlaneModel,
+    MulticlassSVC,
+    StructuredSVM,
+    load_model,
+    save_model,
+)
+from bridle.certify import certify_model
 from bridle.errors import OracleError
 from bridle.estimators import GapWarning
+from bridle.model_io import ModelError
 from bridle.structured.segments import score_sequences, segments
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -151,6 +162,57 @@ def test_costs_matter():
     assert np.sum((y == 0) & (careful != 0)) < np.sum((y == 0) & (plain != 0))
 
 
+def test_costs_are_part_of_the_model_file(tmp_path):
+    X, y = multiclass_data(1)
+    cost = 1.0 - np.eye(4)
+    cost[0, 1:] = 20.0
+    model = MulticlassSVC(C=0.1, cost=cost, max_iter=5000).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    (again,) = certify_model(loaded, X, y)
+    assert again.primal == pytest.approx(model.certificate_.primal, rel=1e-9)
+
+
+def test_crammer_singer_agrees_with_the_liblinear_program(tmp_path):
+    program = shutil.which("liblinear-train") or shutil.which("train")
+    if program is None:
+        pytest.skip("liblinear's program is not installed")
+    X, y = multiclass_data(3)
+    lines = (
+        f"{k} " + " ".join(f"{j}:{v:.17g}" for j, v in enumerate(x, 1))
+        for x, k in zip(X, y, strict=True)
+    )
+    (tmp_path / "data").write_text("\n".join(lines) + "\n")
+    settings = ["-q", "-s", "4", "-c", "0.5", "-e", "1e-8"]
+    files = [tmp_path / "data", tmp_path / "m"]
+    subprocess.run([program, *settings, *files], check=True, capture_output=True)
+    header, _, table = (tmp_path / "m").read_text().partition("w\n")
+    (order,) = (line.split()[1:] for line in header.splitlines() if line.startswith("label"))
+    theirs = np.loadtxt(table.splitlines())[:, np.argsort(np.array(order, int))]
+    scores = X @ theirs
+    rows = np.arange(len(y))
+    behind = scores + 1.0 - np.eye(4)[y] - scores[rows, y][:, None]
+    optimum = 0.5 * np.sum(theirs**2) + 0.5 * behind.max(axis=1).sum()
+    ours = MulticlassSVC(C=0.5, tol=1e-5, fit_intercept=False, max_iter=20_000).fit(X, y)
+    assert ours.certificate_.dual <= optimum * (1 + 1e-9)
+    assert ours.certificate_.primal == pytest.approx(optimum, rel=2e-5)
+
+
+def test_any_cost_matrix_agrees_with_a_quadratic_programme():
+    X, y = multiclass_data(4, n=25, d=3, K=3)
+    cost = np.random.default_rng(0).uniform(0.5, 3.0, (3, 3)) * (1 - np.eye(3))
+    model = CuttingPlaneModel(9, caps=np.full(25, 0.7))
+    for i, (x, k) in enumerate(zip(X, y, strict=True)):
+        for other in range(3):
+            if other != k:
+                g = np.zeros((3, 3))
+                g[k], g[other] = x, -x
+                model.add(g.ravel(), cost[k, other], i)
+    ours = MulticlassSVC(C=0.7, cost=cost, tol=1e-6, fit_intercept=False, max_iter=50_000)
+    assert ours.fit(X, y).certificate_.primal == pytest.approx(model.solve(1e-12).value, rel=2e-6)
+
+
 @parametrize_with_checks([MulticlassSVC()])
 def test_multiclass_svc_is_an_estimator(estimator, check):
     check(estimator)
@@ -172,6 +234,27 @@ def test_structured_svm():
     with pytest.raises(OracleError, match="sample 5: the oracle raised KeyError"):
         broken.fit(X, Y)
     assert np.isfinite(broken.coef_).all()
+
+
+def test_a_structured_model_file_holds_no_oracle(tmp_path):
+    oracle, X, Y = chain_data(0)
+    model = StructuredSVM(oracle, C=5.0, tol=1e-2).fit(X, Y)
+    model.save(tmp_path / "model")
+    data = load_model(tmp_path / "model")
+    assert data.oracle_name == "ChainOracle"
+    assert data.predict(X, oracle) == model.predict(X)
+    loaded = StructuredSVM.load(tmp_path / "model", oracle)
+    assert loaded.predict(X) == model.predict(X)
+    assert loaded.certificate_ == model.certificate_
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    other, _, _ = chain_data(0, n_labels=5)
+    with pytest.raises(ValueError, match="for the oracle ChainOracle"):
+        StructuredSVM.load(tmp_path / "model", other)
+    chain = ChainSVM().fit(X, Y)
+    chain.save(tmp_path / "chain")
+    with pytest.raises(ModelError, match="not structured"):
+        StructuredSVM.load(tmp_path / "chain", oracle)
 
 
 @pytest.mark.skipif("BRIDLE_DATA" not in os.environ, reason="needs BRIDLE_DATA")

@@ -100,7 +100,7 @@ def certify_model(
     weights = np.ones(len(model.classes)) if own is None else np.asarray(own, np.float64)
     each = check_weights(sample_weight, len(codes))
     if model.multi_class == "crammer_singer":
-        options["sample_weight"] = each * weights[codes]
+        options["sample_weight"], options["cost"] = each * weights[codes], model.info.get("cost")
         return (_certify_jointly(model, X, codes, max_seconds, options),)
     X = as_matrix(X)
     certificates = []

@@ -61,6 +61,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "kernel": ("bridle.kernel_model", "KernelModel"),
     "ranking": ("bridle.structured.ranking_model", "RankingModel"),
     "chain": ("bridle.structured.tagger", "ChainModel"),
+    "structured": ("bridle.structured.model", "StructuredModel"),
     "tree": ("bridle.structured.parser", "TreeModel"),
     "multilabel": ("bridle.structured.multilabel", "MultilabelModel"),
 }

@@ -104,10 +104,9 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         return self
 
     def to_model(self) -> LinearModel:
-        """For `save_model`; models hold no costs."""
+        """For `save_model`."""
         check_is_fitted(self, "coef_")
-        if self.cost is not None:
-            raise ValueError("a model file cannot hold the costs of errors: pickle the estimator")
+        cost = None if self.cost is None else np.asarray(self.cost, np.float64).tolist()
         names = getattr(self, "feature_names_in_", None)
         return LinearModel(
             coef=self.coef_, intercept=self.intercept_, classes=self.classes_,
@@ -118,6 +117,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
             certificates=(self.certificate_,), fingerprint="", n_rows=0,
             multi_class="crammer_singer",
             info={"solver": self.solver_, "status": self.status_.value}
+            | ({} if cost is None else {"cost": cost})
             | ({} if names is None else {"feature_names": [str(name) for name in names]}),
         )  # fmt: skip
 

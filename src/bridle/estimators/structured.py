@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from bridle.errors import OracleError
 from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.model_io import ModelError, load_model
 from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
+from bridle.stopping import Status
+from bridle.structured.model import StructuredModel
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
 from numpy.typing import ArrayLike
@@ -85,6 +89,26 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
     def _keep(self, solution: Solution) -> None:
         self.coef_ = solution.w
         self._keep_proof(solution)
+
+    def to_model(self) -> StructuredModel:
+        """Weights and certificate, for `save`; the oracle is code, and not part of it."""
+        check_is_fitted(self, "coef_")
+        return StructuredModel(
+            self.coef_, type(self.oracle).__name__, float(self.C), self.rescaling,
+            self.certificate_, {"solver": self.solver_, "status": self.status_.value},
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], oracle: Oracle) -> StructuredSVM:
+        """A fitted estimator from a file of `save`, with the oracle that it was trained with."""
+        model = load_model(path)
+        if not isinstance(model, StructuredModel):
+            raise ModelError(f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not structured")
+        model.check(oracle)
+        estimator = cls(oracle, model.C, rescaling=model.rescaling)  # type: ignore[arg-type]
+        estimator.coef_, estimator.certificate_ = model.w, model.certificate
+        estimator.solver_, estimator.status_ = model.info["solver"], Status(model.info["status"])
+        return estimator
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The best output of every input."""
