@@ -87,12 +87,13 @@ def assert_same_weights(a: LinearModel, b: LinearModel) -> None:
 
 
 @needs_liblinear
-@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free", "crammer_singer"])
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 def test_liblinear_predicts_with_our_model(tmp_path: Path, labels: list[int], bias: str) -> None:
     X, y = draw(labels)
     test, _ = draw(labels, seed=1)
-    svc = bridle.LinearSVC(bias=bias, intercept_scaling=1.7, random_state=0).fit(X, y)
+    way: Any = {"multi_class": bias} if bias == "crammer_singer" else {"bias": bias}
+    svc = bridle.LinearSVC(intercept_scaling=1.7, random_state=0, **way).fit(X, y)
     export_model(tmp_path / "m.liblinear", svc)
     write_svmlight(tmp_path / "t", test, np.zeros(test.shape[0]))
     tool("predict", tmp_path / "t", tmp_path / "m.liblinear", tmp_path / "theirs")
@@ -187,7 +188,7 @@ def test_onnxruntime_predicts_the_same(tmp_path: Path, classes: list[Any]) -> No
 
 @pytest.mark.parametrize("options", [
     {}, {"loss": "hinge", "C": 0.3}, {"fit_intercept": False}, {"intercept_scaling": 3.0},
-    {"class_weight": "balanced"}, {"class_weight": {2: 5.0}},
+    {"class_weight": "balanced"}, {"class_weight": {2: 5.0}}, {"multi_class": "crammer_singer"},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("labels", [[1, 2], [1, 2, 3]], ids=str)
 def test_scikit_learn_there_and_back(labels: list[int], options: dict[str, Any]) -> None:
@@ -201,7 +202,7 @@ def test_scikit_learn_there_and_back(labels: list[int], options: dict[str, Any])
     again = to_sklearn(model)
     np.testing.assert_array_equal(again.decision_function(X), theirs.decision_function(X))
     np.testing.assert_array_equal(again.predict(X), theirs.predict(X))
-    for name in ("C", "loss", "fit_intercept", "intercept_scaling"):
+    for name in ("C", "fit_intercept", "intercept_scaling", "multi_class"):
         assert again.get_params()[name] == theirs.get_params()[name]
     ours = bridle.LinearSVC().fit(X, y)
     np.testing.assert_array_equal(to_sklearn(ours).predict(X), ours.predict(X))
@@ -222,14 +223,18 @@ def test_what_a_format_cannot_hold(tmp_path: Path) -> None:
     three = bridle.LinearSVC().fit(X, y)
     words = bridle.LinearSVC().fit(X, np.where(y == 1, "a", "b"))
     kernel = bridle.SVC(multi_class="ovr").fit(X, y)
+    pairs = bridle.LinearSVC(multi_class="ovo").fit(X, y)
+    with pytest.raises(ValueError, match="not pairs"):
+        to_sklearn(pairs)
     for model, name, message in (
         (three, "svmlight", "two classes only"), (words, "liblinear", "labels are integers"),
         (kernel, "liblinear", "linear models only"), (kernel, "onnx", "only linear models"),
+        (pairs, "liblinear", "has pairs"), (pairs, "onnx", "decides by votes"),
         (three, "pmml", "is no format: liblinear, svmlight, onnx"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             export_model(tmp_path / "m", model, name)
-    with pytest.raises(ValueError, match=r"m does not end in the name of a format"):
+    with pytest.raises(ValueError, match="which format"):
         export_model(tmp_path / "m", three)
     assert not list(tmp_path.iterdir())
 

@@ -149,6 +149,8 @@ def test_class_weights(folder: Path, tmp_path: Path) -> None:
     ["--kernel", "rbf", "--probability", "platt"], ["--multiclass", "crammer_singer", "--proof"],
     ["--multiclass", "crammer_singer", "--bias", "free"], ["--solver", "bcfw"],
     ["--multiclass", "crammer_singer", "--loss", "squared_hinge"], ["--folds", "1"],
+    ["--folds", "3", "--probability", "platt"], ["--search-c", "--trace", "t.csv"],
+    ["--rate", "constant"], ["--block", "10"],
 ])  # fmt: skip
 def test_what_does_not_go_together(folder: Path, tmp_path: Path, arguments: list[str]) -> None:
     told = run("train", folder / "three.svm", tmp_path / "m", *arguments)
@@ -177,7 +179,8 @@ def test_a_stream_on_standard_input(folder: Path, tmp_path: Path) -> None:
     assert told.exit_code == 0, told.output
     assert "model written to" in told.stdout
     notes = told.stderr.splitlines()
-    assert notes[0].startswith("50 rows, 10 features")
+    assert notes[0] == "50 rows, 10 features"
+    assert len(notes) == len(set(notes))
     assert notes[-1].startswith("3,000 rows, 10 features: progressive error ")
     X, y = read_svmlight(folder / "three.svm")
     online = bridle.OnlineSVM([1, 2, 3], 1e-4)
@@ -205,7 +208,8 @@ def test_a_bad_stream_is_one_line_that_names_the_line(tmp_path: Path) -> None:
         (b"", [], "no rows to learn from"), (b"# nothing\n\n", [], "no rows to learn from"),
         (b"1 1:1\n" * 5, [], "name all labels with --classes"),
         (good, ["--classes", "a,b"], "expected numbers"), (good, ["--bias", "free"], "or none"),
-        (good, ["-c", 1], "give --lam"),
+        (good, ["-c", 1], "give --lam"), (good, ["--scale"], "learned without --scale"),
+        (good, ["--solver", "dcd"], "learned without --solver"),
     ):  # fmt: skip
         told = run("train", "-", tmp_path / "m", "--quiet", *options, input=text)
         assert told.exit_code == 2, text

@@ -14,11 +14,11 @@ import click
 
 # name -> (module, attribute, short help)
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "train": ("bridle.cli.train", "train", "Train on an svmlight file and certify the model."),
-    "predict": ("bridle.cli.predict", "predict", "Apply a model to an svmlight file."),
+    "train": ("bridle.cli.train", "train", "Train on a data file and certify the model."),
+    "predict": ("bridle.cli.predict", "predict", "Apply a model to a data file."),
     "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
     "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
-    "compare": ("bridle.cli.compare", "compare", "Compare solvers on an svmlight file."),
+    "compare": ("bridle.cli.compare", "compare", "Compare solvers on a data file."),
     "tag": ("bridle.cli.tag", "tag", "Label sequences: train a tagger, apply it, score it."),
     "rank": ("bridle.cli.rank", "rank", "Train, apply and evaluate rankers on files with qid."),
     "report": ("bridle.cli.report", "report", "Write a page about a data set and its model."),

@@ -48,7 +48,7 @@ def train_stream(
     from bridle.online import OnlineSVM
     from bridle.solve import deferred_interrupt
 
-    learner, zero_based, ended, next_note = None, False, False, 1
+    learner, zero_based, ended, noted = None, False, False, 0
     with reported():
         blocks = _blocks(sys.stdin.buffer, block)
         while True:
@@ -72,9 +72,9 @@ def train_stream(
                     )
                 learner.learn(X, y)
                 ended = interrupted()
-            if learner.n_rows >= next_note and not quiet:
+            if learner.n_rows >= 2 * noted and not quiet:
                 _note(learner)
-                next_note = 2 * learner.n_rows
+                noted = learner.n_rows
             if ended:
                 break
         if learner is None:
@@ -88,7 +88,8 @@ def train_stream(
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
     elif not quiet:
-        _note(learner)
+        if noted < learner.n_rows:
+            _note(learner)
         click.echo(f"model written to {target}")
     return NOT_REACHED if ended else REACHED
 

@@ -203,7 +203,13 @@ def train(
     if C is not None and lam is not None:
         raise click.UsageError("-c and --lam say the same thing: give one of them")
     _check_options(kernel, loss, proof, multiclass, probability, folds is not None or search_c)
-    if data is None:
+    if folds is not None or search_c:
+        _refuse(ctx, NEED_A_MODEL, "--folds and --search-c write no model: leave out")
+    if data is not None:
+        _refuse(ctx, OF_STREAMS, "only a stream, DATA = -, has")
+    else:
+        others = {parameter.name or "" for parameter in ctx.command.params}
+        _refuse(ctx, others - WITH_STREAMS - OF_STREAMS, "a stream is learned without")
         from bridle.cli.stream import train_stream
 
         if C is not None:
@@ -271,7 +277,9 @@ def train(
         return about(multiclass, np.array(names), k) if several else method.name
 
     with reported(), progress(gap) as show, clock.timing("solve"):
-        settled = None if kernel is None else kernel_from(kernel, X, _gamma(gamma), degree, coef0)
+        settled = (
+            None if kernel is None else kernel_from(kernel, solved, _gamma(gamma), degree, coef0)
+        )
         if settled is not None:
             options["kernel"] = settled
         result = solve_multiclass(
@@ -341,6 +349,20 @@ def train(
     elif not quiet:
         _print(report, str(data), test is not None)
     ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
+
+
+NEED_A_MODEL = {"probability", "proof", "test", "trace"}
+OF_STREAMS = {"rate", "classes", "block"}
+WITH_STREAMS = {"data", "model", "C", "lam", "loss", "bias", "as_json", "quiet"}
+
+
+def _refuse(ctx: click.Context, names: set[str], why: str) -> None:
+    """An option that would change nothing is an error."""
+    for parameter in ctx.command.params:
+        if parameter.name in names:
+            source = ctx.get_parameter_source(parameter.name)
+            if source is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{why} {parameter.opts[-1]}")
 
 
 def _check_options(

@@ -35,9 +35,12 @@ def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
     """
     name = Path(os.fsdecode(path)).suffix[1:] if format is None else format
     if name not in FORMATS:
-        what = "does not end in the name of a format" if format is None else "is no format"
-        shown = os.fsdecode(path) if format is None else repr(format)
-        raise ValueError(f"{shown} {what}: {', '.join(FORMATS)}")
+        known = ", ".join(FORMATS)
+        if format is None:
+            raise ValueError(
+                f"{os.fsdecode(path)}: which format? Its name ends in none of {known}; say --format"
+            )
+        raise ValueError(f"{format!r} is no format: {known}")
     held = as_model(model)
     if isinstance(held, LinearModel):
         held = held.dense()
@@ -54,10 +57,10 @@ def import_model(path: StrPath, C: float = 1.0) -> Any:
     for module in map(importlib.import_module, FORMATS.values()):
         if hasattr(module, "BEGIN") and begin.startswith(module.BEGIN):
             return module.read(path, C)
-    first = begin.partition(b"\n")[0][:40].decode("ascii", "replace")
+    first = begin.partition(b"\n")[0][:40].decode("latin-1")
     raise ModelError(
         f"{os.fsdecode(path)}:1: expected a model of LIBLINEAR ('solver_type ...') or of SVM-light "
-        f"('SVM-light Version ...'), found {first!r}"
+        f"('SVM-light Version ...'), found {first!a}"
     )
 
 
