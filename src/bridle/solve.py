@@ -277,7 +277,7 @@ class _Run:
         return Solution(
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
-            solver=f"{solver.name} ({by})" if (by := self.last.solver) else solver.name,
+            solver=solver.called(self.problem, self.last),
             message=_message(verdict, certificate, self.stop.gap),
             proof=self.proof,
         )  # fmt: skip

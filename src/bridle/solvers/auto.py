@@ -64,6 +64,10 @@ class Auto(Solver):
             return InteriorPoint()
         return DualCoordinateDescent()
 
+    def called(self, problem: Any, last: Any) -> str:
+        """With the method that the run has ended with."""
+        return f"{self.name} ({last.solver or self.choose(problem).name})"
+
     def iterates(
         self,
         problem: Any,
@@ -74,28 +78,16 @@ class Auto(Solver):
     ) -> Iterates:
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
-        iterates = _named(chosen, problem, start=start, rng=rng, pace=pace)
+        iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
         if isinstance(chosen, InteriorPoint):
             last = yield from _to_the_end(iterates)
             # Still asked: rounding ended it early. newton minds less how features are scaled.
-            yield from _counted_on(last, _named(Newton(), problem, rng=rng))
+            yield from _counted_on(last, Newton().iterates(problem, rng=rng))
         elif isinstance(chosen, DualCoordinateDescent) and newton_fits(problem):
             last = yield from _while_it_runs(iterates, problem)
-            yield from _counted_on(last, _named(Newton(), problem, start=last, rng=rng))
+            yield from _counted_on(last, Newton().iterates(problem, start=last, rng=rng))
         else:
             yield from iterates
-
-
-def _named(solver: Solver, problem: Any, **options: Any) -> Iterates:
-    """The solver's iterates, with its name on each."""
-    iterates = solver.iterates(problem, **options)
-    following = next(iterates)
-    while True:
-        answer = yield replace(following, solver=solver.name)
-        try:
-            following = iterates.send(answer)
-        except StopIteration:
-            return
 
 
 Passed = Generator[Iterate, "Certificate | None", Iterate]
@@ -123,12 +115,13 @@ def _while_it_runs(iterates: Iterates, problem: Any) -> Passed:
 
 
 def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
-    """Another solver's iterates, counted on from the last one of its predecessor."""
+    """Newton's iterates, counted on from the last one of its predecessor."""
     following = next(iterates)
     while True:
         answer = yield replace(
-            following, step=last.step + following.step, epoch=last.epoch + following.epoch
-        )
+            following, step=last.step + following.step, epoch=last.epoch + following.epoch,
+            solver=Newton.name,
+        )  # fmt: skip
         try:
             following = iterates.send(answer)
         except StopIteration:

@@ -26,7 +26,7 @@ class Iterate:
     b: float = 0.0
     alpha: Array | None = None
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
-    solver: str = ""  # who proposed it, where a solver leaves that to others
+    solver: str = ""  # who proposed it, where one solver has handed over to another
     direction: bool = (
         False  # only the direction of w and alpha means anything: judge the best scale
     )
@@ -82,6 +82,10 @@ class Solver:
             raise ValueError(
                 f"{self.name} cannot solve the hard margin (C = inf); use dcd, newton or qp"
             )
+
+    def called(self, problem: Any, last: Any) -> str:
+        """The name for a solution that ended with this iterate."""
+        return self.name
 
     def precision(self, problem: Any) -> np.dtype[Any]:
         """The precision in which this method works on this problem."""

@@ -95,6 +95,7 @@ class BlockIterate:
     """An iterate that is written out only if it is looked at."""
 
     b = 0.0
+    solver = ""
 
     def __init__(self, step: int, epoch: float, blocks: Any, average: bool) -> None:
         self.step, self.epoch = step, epoch
