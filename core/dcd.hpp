@@ -184,6 +184,7 @@ public:
     for (const Active &row : active_)
       rested_[row.row].alpha = row.alpha;
     active_.clear();
+    active_.reserve(rows_.n_rows);
     for (int64_t i = 0; i < rows_.n_rows; ++i)
       if (rested_[i].signed_cost != 0)
         active_.push_back({rested_[i], i, i});
@@ -271,20 +272,18 @@ protected: // for StreamedDcdOn
   }
 
   void start_weights(const double *alpha, int n_threads) {
+    first_ = std::all_of(alpha, alpha + rows_.n_rows, [](double a) { return a == 0; });
+    if (first_)
+      return;
     std::vector<double> coefficients(rows_.n_rows), w(w_.size());
     double balance = 0;
-    bool zero = true;
     for (int64_t i = 0; i < rows_.n_rows; ++i) {
       const W signed_cost = rested_[i].signed_cost;
       coefficients[i] = std::copysign(alpha[i], signed_cost);
       balance += coefficients[i];
       if (signed_cost != 0)
         separable_ += separable(rested_[i].alpha, std::abs(signed_cost));
-      zero &= alpha[i] == 0;
     }
-    first_ = zero;
-    if (zero)
-      return;
     bias_.set_balance(balance);
     combine(rows_, coefficients.data(), w.data(), nullptr, nullptr, n_threads);
     std::copy(w.begin(), w.end(), w_.begin());

@@ -173,7 +173,7 @@ def test_pegasos_in_every_variant_comes_close(sampling, output, start):
 def test_dcd_goes_on_after_an_epoch_without_a_gap():
     # The gap seen is exactly 0, or below by rounding: no rate follows from it.
     estimate = GapEstimate()
-    assert [estimate.after(seen) for seen in (0.5, 0.0, 0.1, -1e-20, 0.1)] == [0.5, 0, 0.1, 0, 0.1]
+    assert [estimate.after(seen) for seen in (0.5, 0.0, 0.1, -1e-20, 0.1)] == [0.25, 0, 0.1, 0, 0.1]
 
 
 def test_dcd_checks_what_it_is_given():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
-from bridle import LinearSVC, LinearSVCCV
+from bridle import LinearSVC, LinearSVCCV, Status
 from bridle.data.corpus import make_corpus
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -65,3 +70,39 @@ def test_a_fold_that_holds_out_a_whole_class():
     folds = PredefinedSplit(np.arange(len(y)) % 3)
     found = LinearSVCCV([0.1, 1.0], cv=folds, class_weight="balanced").fit(X, labels)
     assert np.isfinite(found.scores_).all()
+
+
+def hard_data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 60))
+    return X, np.where(X[:, 0] + rng.normal(size=len(X)) > 0, 1, -1)
+
+
+def test_seconds_are_for_the_whole_fit():
+    X, y = hard_data()
+    model = LinearSVCCV(30, cv=5, tol=1e-12, solver="dcd", max_iter=10**9, max_seconds=1.0)
+    began = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="cross-validation ended early"):
+        model.fit(X, y)
+    assert time.perf_counter() - began < 10  # each of 150 solves would take its second
+    tried = np.isfinite(model.gaps_)
+    assert tried[:, 0].all()
+    assert not tried.all()
+    assert np.array_equal(np.isnan(model.scores_), ~tried)
+    assert tried[:, list(model.Cs_).index(model.C_)].all()
+    assert model.certificate_.relative_gap < 1
+    assert model.score(X, y) > 0.7
+
+
+def test_ctrl_c_leaves_a_model_with_its_gap():
+    X, y = hard_data()
+    model = LinearSVCCV(30, cv=5, tol=1e-12, solver="dcd", max_iter=10**9, max_seconds=60)
+    timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    began = time.perf_counter()
+    timer.start()
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert time.perf_counter() - began < 20
+    assert model.status_ is Status.INTERRUPTED
+    assert 0 < model.certificate_.relative_gap <= 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

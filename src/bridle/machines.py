@@ -250,7 +250,7 @@ def solve_each(
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
     """
-    clock = _Shares(stop, n_problems, workers)
+    clock = Shares(stop, n_problems, workers)
 
     def one(k: int, interrupted: Callable[[], bool]) -> Solution:
         rule = clock.take() | Interrupted(interrupted)
@@ -279,7 +279,7 @@ def solve_each(
                 raise
 
 
-class _Shares:
+class Shares:
     """Shares out the seconds that are left among the problems that have not begun."""
 
     def __init__(self, stop: Stop, n_problems: int, workers: int) -> None:

@@ -219,13 +219,14 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         codes: NDArray[np.intp],
         weights: Array | None,
         C: float,
+        stop: Stop | None = None,
     ) -> None:
         self._check_options()
         seed = seed_from(self.random_state)
         options: dict[str, Any] = {
             "multi_class": self.multi_class, "loss": self.loss, "bias": self._bias(),
             "bias_scale": self.intercept_scaling, "n_threads": self.n_threads,
-            "solver": self.solver, "stop": self._stop(), "seed": seed,
+            "solver": self.solver, "stop": stop or self._stop(), "seed": seed,
         }  # fmt: skip
         costs = with_class_weight(weights, self.class_weight, classes, codes)
         validation = None
@@ -431,10 +432,11 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _stop(self) -> Stop:
         stop = Gap(self.tol) | Epochs(self.max_iter)
-        if self.max_seconds is None:
-            return stop
-        shares = 1 if self.probability is False else CALIBRATION_FOLDS + 1
-        return stop | Seconds(self.max_seconds / shares)
+        return stop if self.max_seconds is None else stop | self._share(self.max_seconds)
+
+    def _share(self, seconds: float) -> Stop:
+        """What the fit itself has of these seconds: calibration trains as often as it has folds."""
+        return Seconds(seconds / (1 if self.probability is False else CALIBRATION_FOLDS + 1))
 
     def _starts(
         self,

@@ -11,7 +11,9 @@ Three things make it fast, and none of them is approximate:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,16 +23,21 @@ from bridle.blas import one_blas_thread
 from bridle.estimators.base import encode_labels, row_weights, seed_from, with_class_weight
 from bridle.estimators.linear import _MATRIX, LinearSVC
 from bridle.losses import Loss
+from bridle.machines import Shares
 from bridle.path import Start, Sums
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import Solution, deferred_interrupt, solve
 from bridle.solvers import Solver
-from bridle.stopping import Interrupted, Stop
+from bridle.stopping import AnyOf, Epochs, Gap, Interrupted, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import validate_data
 
 Array = NDArray[np.float64]
+
+# The part of max_seconds that is for the choice of C; the rest is for the last fit.
+CHOOSING = 0.8
 
 
 class LinearSVCCV(LinearSVC):
@@ -42,7 +49,8 @@ class LinearSVCCV(LinearSVC):
         1 / mean |x|^2, so that scaling the data does not matter), or the values themselves.
     cv : the number of stratified folds, or one of scikit-learn's splitters.
 
-    max_seconds : for each of the solves, and for the last fit.
+    max_seconds : for the whole fit. Cross-validation has four fifths of it, shared out among the
+        folds; each takes its values of C from the smallest on, as far as it gets.
 
     All others, and what is not listed here, as in LinearSVC.
 
@@ -52,7 +60,9 @@ class LinearSVCCV(LinearSVC):
     Cs_ : the values that were tried, in order.
     scores_ : (n_folds, n_Cs), the accuracy on the rows held out; rows count by their sample and
         class weights, as they do in the objective.
-    gaps_ : (n_folds, n_Cs), the largest certified relative gap of any class.
+    gaps_ : (n_folds, n_Cs), the largest certified relative gap of any class; infinite where time or
+        Ctrl-C ended cross-validation before that C was tried. The score is then nan, and C_
+        the best of those that the most folds have tried.
     n_solves_ : problems that were solved; the others of n_folds * n_Cs * n_problems were certified
         by a neighbour's solution.
     """
@@ -104,7 +114,11 @@ class LinearSVCCV(LinearSVC):
         *,
         groups: ArrayLike | None = None,
     ) -> LinearSVCCV:
-        """Choose C, then train on all rows. groups: for splitters that want them."""
+        """Choose C, then train on all rows. groups: for splitters that want them.
+
+        Ctrl-C ends the fit after the epochs at hand, with a model and its gap.
+        """
+        began = time.perf_counter()
         X, labels = validate_data(self, X, y, **_MATRIX)
         weights = row_weights(sample_weight, X.shape[0])
         classes, codes = encode_labels(labels, weights)
@@ -122,36 +136,52 @@ class LinearSVCCV(LinearSVC):
             scaled = with_class_weight(train, self.class_weight, classes, codes)
             assert scaled is not None
             folds.append(_Fold(test, scaled))
-        runs = self._run(problem, folds, positives, codes)
         counted = with_class_weight(row, self.class_weight, classes, codes)
         assert counted is not None
-        self._choose(runs, folds, positives, codes, counted)
-        self._fit(X, classes, codes, weights, self.C_)
+        with deferred_interrupt() as interrupted:
+            runs = self._run(problem, folds, positives, codes, began, interrupted)
+            self._choose(runs, folds, positives, codes, counted)
+            self._fit(X, classes, codes, weights, self.C_, self._rest(began, interrupted))
         return self
 
+    def _rest(self, began: float, interrupted: Callable[[], bool]) -> Stop:
+        """When the last fit has to stop."""
+        stop = Gap(self.tol) | Epochs(self.max_iter) | Interrupted(interrupted)
+        if self.max_seconds is None:
+            return stop
+        return stop | self._share(max(0.0, began + self.max_seconds - time.perf_counter()))
+
     def _run(
-        self, problem: LinearProblem, folds: list[_Fold], positives: list[int], codes: Any
+        self,
+        problem: LinearProblem,
+        folds: list[_Fold],
+        positives: list[int],
+        codes: Any,
+        began: float,
+        interrupted: Callable[[], bool],
     ) -> list[list[_Run]]:
         """One run over all C for each fold and class, in parallel threads."""
         jobs = [(fold, k) for fold in folds for k in positives]
         workers = min(problem.n_threads, len(jobs))
         seed = seed_from(self.random_state)
 
-        def one(job: tuple[_Fold, int], stop: Stop) -> _Run:
+        stop = Gap(self.tol) | Epochs(self.max_iter) | Interrupted(interrupted)
+        if self.max_seconds is not None:
+            spent = time.perf_counter() - began
+            stop = stop | Seconds(max(0.0, CHOOSING * self.max_seconds - spent))
+        shares = Shares(stop, len(jobs), workers)
+
+        def one(job: tuple[_Fold, int]) -> _Run:
             fold, k = job
             own = problem.variant(
                 y=np.where(codes == k, 1.0, -1.0), sample_weight=fold.weights,
                 n_threads=problem.n_threads // workers,
             )  # fmt: skip
-            return _run_fold(own, self.Cs_, self.tol, self.solver, stop, seed, fold.test)
+            budget = _Budget(shares.take(), interrupted)
+            return _run_fold(own, self.Cs_, self.tol, self.solver, budget, seed, fold.test)
 
-        with (
-            deferred_interrupt() as interrupted,
-            one_blas_thread(),
-            ThreadPoolExecutor(workers) as pool,
-        ):
-            stop = self._stop() | Interrupted(interrupted)
-            runs = list(pool.map(lambda job: one(job, stop), jobs))
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            runs = list(pool.map(one, jobs))
         n = len(positives)
         return [runs[i : i + n] for i in range(0, len(runs), n)]
 
@@ -175,14 +205,45 @@ class LinearSVCCV(LinearSVC):
             held = weights[fold.test]
             right = predicted == codes[fold.test]
             self.scores_[f] = right @ held / held.sum() if held.any() else np.nan
-        mean = np.nanmean(self.scores_, axis=0)
-        self.C_ = float(self.Cs_[int(np.argmax(mean))])
+        tried = np.isfinite(self.gaps_)
+        self.scores_[~tried] = np.nan
+        counts = tried.sum(axis=0)
+        best = np.flatnonzero(counts == counts.max())
+        self.C_ = float(self.Cs_[best[np.argmax(np.nanmean(self.scores_[:, best], axis=0))]])
+        if not tried.all():
+            n_all = int(np.sum(counts == len(folds)))
+            warnings.warn(
+                f"cross-validation ended early: {n_all} of {len(self.Cs_)} values of C were tried "
+                f"in all {len(folds)} folds (raise max_seconds, or try fewer)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
 @dataclass(frozen=True)
 class _Fold:
     test: NDArray[np.intp]
     weights: Array  # zero for the rows held out
+
+
+class _Budget:
+    """A stopping rule whose seconds are for several solves together."""
+
+    def __init__(self, stop: Stop, interrupted: Callable[[], bool]) -> None:
+        seconds = [rule.s for rule in stop.rules if isinstance(rule, Seconds)]
+        self._others = AnyOf(tuple(r for r in stop.rules if not isinstance(r, Seconds)))
+        self._deadline = time.perf_counter() + min(seconds) if seconds else np.inf
+        self._interrupted = interrupted
+
+    def spent(self) -> bool:
+        """Whether another solve has no time."""
+        return self._interrupted() or time.perf_counter() >= self._deadline
+
+    def rest(self) -> Stop:
+        """The rule for the next solve."""
+        if self._deadline == np.inf:
+            return self._others
+        return self._others | Seconds(max(0.0, self._deadline - time.perf_counter()))
 
 
 @dataclass(frozen=True)
@@ -210,19 +271,21 @@ def _run_fold(
     Cs: Array,
     tol: float,
     solver: str | Solver,
-    stop: Stop,
+    budget: _Budget,
     seed: int,
     test: NDArray[np.intp],
 ) -> _Run:
-    scores, gaps, n_solves = np.empty((len(Cs), len(test))), np.empty(len(Cs)), 0
+    scores, gaps, n_solves = np.zeros((len(Cs), len(test))), np.full(len(Cs), np.inf), 0
     solved: tuple[LinearProblem, Solution, Sums] | None = None
     held_out = np.empty(0)
     for j, C in enumerate(Cs):
         certificate = solved[2].certificate(float(C)) if solved is not None else None
         if certificate is None or certificate.relative_gap > tol:
+            if certificate is not None and budget.spent():
+                break
             here = problem.variant(C=float(C))
             start = None if solved is None else Start.at(float(C), solved[0], solved[1])
-            solution = solve(here, solver, stop=stop, start=start, seed=seed)
+            solution = solve(here, solver, stop=budget.rest(), start=start, seed=seed)
             solved = here, solution, Sums.of(here, solution)
             held_out = here.scores(solution.w, solution.b)[test]
             certificate = solution.certificate

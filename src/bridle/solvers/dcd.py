@@ -104,9 +104,10 @@ class GapEstimate:
     """The relative gap after an epoch, guessed from what its visits saw on their way.
 
     Most of what the visits of an epoch see is seen early in it: the end is the best part of an
-    epoch further, at the present rate. The second epoch sees most of all what the first one did
-    before it knew w, and is much further at its end; the rate of the third is then too good to
-    last (measured on texts, C from 0.005 to 1). Certificates show how far off all that is.
+    epoch further, at the present rate. The first epoch sees each row before it has learned from
+    it, and half of that is left. The second sees most of all what the first one did before it knew
+    w, and is much further at its end; the rate of the third is then too good to last (measured on
+    texts, C from 0.005 to 1). Certificates show how far off all that is.
     """
 
     def __init__(self) -> None:
@@ -119,9 +120,11 @@ class GapEstimate:
         """The guess, after an epoch that saw this."""
         seen = max(seen, 0.0)  # rounding may make the sum negative at the optimum
         rate = min(1.0, seen / self.seen) if 0 < self.seen < np.inf else 1.0
+        if self.epoch == 0:
+            rate = 0.5
         self.epoch += 1
         self.seen = seen
-        self.guess = seen * rate ** {2: 1.5, 3: 0.4}.get(self.epoch, 0.65)
+        self.guess = seen * rate ** {1: 1.0, 2: 1.5, 3: 0.4}.get(self.epoch, 0.65)
         return self.correction * self.guess
 
     def learn(self, gap: float) -> None:
