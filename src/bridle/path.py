@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from bridle.certificate import Certificate
-from bridle.losses import Hinge, Loss, weighted_sum
+from bridle.losses import Hinge, Loss, inner, weighted_sum
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import Solution, solve
 from bridle.solvers import Solver
@@ -48,7 +48,7 @@ class Sums:
     def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
         """One pass over the data at most."""
         joined = problem.join(solution.w, solution.b)
-        half = 0.5 * float(joined @ joined)
+        half = 0.5 * inner(joined, joined)
         margins = problem.y * problem.scores(solution.w, solution.b)
         loss = weighted_sum(problem.sample_weight, problem.loss.value(margins))
         alpha, cost = solution.alpha, problem.cost

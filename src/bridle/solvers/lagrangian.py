@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.losses import inner
 from bridle.solvers.base import Array
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class AugmentedLagrangian:
         self.a = np.clip(u, 0.0, self.upper)
         self.between = (u > 0) & (u < self.upper)
         self.gradient = self.w - self.combine(self.a)
-        self.inexact = 0.5 * float(self.gradient @ self.gradient)
+        self.inexact = 0.5 * inner(self.gradient, self.gradient)
         if self.exact:
             self.smoothing = 0.0
         elif problem.hard_margin:
@@ -92,7 +93,7 @@ class AugmentedLagrangian:
     def primal(self) -> float:
         """P(w), if it is finite."""
         losses = self.problem.loss.value(self._with_bias(self.margins, self.b))
-        return 0.5 * float(self.w @ self.w) + float(self.problem.cost @ losses)
+        return 0.5 * inner(self.w, self.w) + inner(self.problem.cost, losses)
 
     @property
     def settled(self) -> bool:
@@ -111,7 +112,7 @@ class AugmentedLagrangian:
         accuracy: the slope at which to stop, relative to the slope at 0.
         """
         e = self.times(direction)
-        along, bend = float(self.w @ direction), float(direction @ direction)
+        along, bend = inner(self.w, direction), inner(direction, direction)
         bias = self.b
 
         def slope(t: float) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.losses import inner
 from bridle.rows import is_sparse
 from bridle.solvers.base import Array, Iterate, Iterates, Solver
 from bridle.solvers.hinge_cuts import Standstill, relative
@@ -146,19 +147,19 @@ def _iterative_step(phi: AugmentedLagrangian) -> Array:
     def product(v: Array) -> Array:
         along = phi.times(v)
         if phi.problem.bias == "free" and total > 0:
-            along = along - y * (float((weights * y) @ along) / total)
+            along = along - y * (inner(weights * y, along) / total)
         return v + phi.combine(weights * along)
 
     x = np.zeros_like(phi.gradient)
     residual = -phi.gradient
     direction = residual.copy()
-    squared = first = float(residual @ residual)
+    squared = first = inner(residual, residual)
     for _ in range(300):
         image = product(direction)
-        length = squared / float(direction @ image)
+        length = squared / inner(direction, image)
         x += length * direction
         residual -= length * image
-        before, squared = squared, float(residual @ residual)
+        before, squared = squared, inner(residual, residual)
         if squared <= 1e-4 * first:
             break
         direction = residual + (squared / before) * direction
