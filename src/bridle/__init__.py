@@ -21,6 +21,8 @@ _HOME = {
     "PerceptronLoss": "bridle.losses",
     "LinearProblem": "bridle.problem",
     "StreamedProblem": "bridle.streamed_problem",
+    "Checkpoint": "bridle.checkpoint",
+    "CheckpointError": "bridle.checkpoint",
     "KernelProblem": "bridle.kernel_problem",
     "Expansion": "bridle.kernel_problem",
     "lam_to_C": "bridle.problem",

@@ -22,6 +22,7 @@ from bridle import _core
 from bridle.blas import one_blas_thread
 from bridle.certificate import Certificate, Record, total
 from bridle.losses import Loss
+from bridle.checkpoint import Checkpoint
 from bridle.rows import is_sparse, view_rows
 from bridle.solve import Solution, deferred_interrupt, solve
 from bridle.solvers import Solver
@@ -243,12 +244,14 @@ def solve_each(
     workers: int,
     keep: Keep | None,
     rule_of: Callable[[int], Stop | None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Solution, ...]:
     """Solve independent problems, `workers` at a time; each is made when its turn comes.
 
     rule_of: a further stopping rule for each problem, or None.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
+    checkpoint: of several problems, each has a file of its own, with its number added to the name.
     """
     clock = Shares(stop, n_problems, workers)
 
@@ -259,6 +262,8 @@ def solve_each(
             problem_of(k), solver, seed=seed, stop=rule if own is None else rule | own,
             callbacks=() if watch is None else (lambda record: watch(k, record),),
             start=None if start is None else start[k],
+            checkpoint=checkpoint if checkpoint is None or n_problems == 1
+            else checkpoint.numbered(k),
         )  # fmt: skip
         return solution if keep is None else keep(k, solution)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from bridle.data.arrow import ArrowRows, RowRange
+from bridle.rows import release_pages
 from numpy.typing import NDArray
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -119,9 +120,5 @@ class RowVectors:
 
     def release(self, *vectors: NDArray[Any] | None) -> None:
         """The pages of vectors on disk need not stay in memory."""
-        import mmap
-
         for vector in vectors:
-            pages = getattr(vector, "_mmap", None)
-            if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-                pages.madvise(mmap.MADV_DONTNEED)
+            release_pages(vector)

@@ -28,7 +28,7 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol, Self
@@ -36,7 +36,7 @@ from typing import IO, Any, ClassVar, Protocol, Self
 import numpy as np
 from bridle import __version__
 from bridle.certificate import Certificate
-from bridle.rows import as_matrix, is_sparse
+from bridle.rows import as_matrix, is_sparse, release_pages
 from bridle.stopping import Status
 from numpy.typing import ArrayLike, NDArray
 
@@ -52,6 +52,7 @@ CLASS_DTYPES = (
     "|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8",
 )  # fmt: skip
 
+_CHUNK = 1 << 24  # bytes written at a time
 _PREAMBLE = struct.Struct("<8sIIQQ32s")
 assert _PREAMBLE.size == ALIGNMENT
 
@@ -64,6 +65,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "structured": ("bridle.structured.model", "StructuredModel"),
     "tree": ("bridle.structured.parser", "TreeModel"),
     "multilabel": ("bridle.structured.multilabel", "MultilabelModel"),
+    "checkpoint": ("bridle.checkpoint", "SavedPoint"),
 }
 
 
@@ -354,21 +356,32 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     """
     X = as_matrix(X)
     labels = np.asarray(y)
-    sample = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.int64))
-    digest = hashlib.blake2b(repr((X.shape, labels.shape)).encode(), digest_size=16)
-    for i in sample.tolist():
-        if is_sparse(X):
-            begin, end = int(X.indptr[i]), int(X.indptr[i + 1])
-            columns, values = X.indices[begin:end], X.data[begin:end]
-        else:
-            columns, values = np.arange(X.shape[1]), X[i]
+
+    def row(i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        if not is_sparse(X):
+            return np.arange(X.shape[1]), X[i], labels[i]
+        begin, end = int(X.indptr[i]), int(X.indptr[i + 1])
+        return X.indices[begin:end], X.data[begin:end], labels[i]
+
+    return fingerprint_of(X.shape, labels.shape, row)
+
+
+def fingerprint_of(
+    shape: tuple[int, int],
+    label_shape: tuple[int, ...],
+    row: Callable[[int], tuple[NDArray[Any], NDArray[Any], Any]],
+) -> str:
+    """The same for rows that a function gives: columns, values and the label of row i."""
+    digest = hashlib.blake2b(repr((shape, label_shape)).encode(), digest_size=16)
+    for i in np.unique(np.linspace(0, shape[0] - 1, 1000).astype(np.int64)).tolist():
+        columns, values, label = row(i)
         with np.errstate(over="ignore"):
             values = values.astype("<f4")
         stored = values != 0
         order = np.argsort(columns[stored], kind="stable")
         digest.update(columns[stored][order].astype("<i8").tobytes())
         digest.update(values[stored][order].tobytes())
-        digest.update(_label_bytes(labels[i]))
+        digest.update(_label_bytes(label))
     return digest.hexdigest()
 
 
@@ -401,13 +414,21 @@ def save_model(path: StrPath, model: Any) -> None:
     for block, gap in zip(blocks.values(), gaps[1:], strict=True):
         pieces += [block.reshape(-1).view(np.uint8), bytes(gap)]
     digest = hashlib.blake2b(digest_size=32)
-    for piece in pieces:
-        digest.update(piece)
+    for chunk in _chunks(pieces):
+        digest.update(chunk)
     size = _PREAMBLE.size + sum(sizes) + sum(gaps)
     preamble = _PREAMBLE.pack(MAGIC, FORMAT, 0, len(header), size, digest.digest())
     with replacing(path) as file:
-        for piece in (preamble, *pieces):
-            file.write(piece)
+        for chunk in _chunks([preamble, *pieces]):
+            file.write(chunk)
+
+
+def _chunks(pieces: list[Any]) -> Iterator[Any]:
+    """The pieces in chunks; what is mapped from a disk leaves memory again when it was used."""
+    for piece in pieces:
+        for begin in range(0, len(piece), _CHUNK):
+            yield piece[begin : begin + _CHUNK]
+            release_pages(piece)
 
 
 def load_model(path: StrPath) -> Any:

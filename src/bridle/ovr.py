@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from bridle.checkpoint import Checkpoint
 from bridle.kernel_problem import KernelProblem
 from bridle.kernels import Kernel
 from bridle.losses import Hinge, Loss
@@ -53,6 +54,7 @@ def solve_one_vs_rest(
     keep: Keep | None = None,
     validation: Validation | None = None,
     kernel: Kernel | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> OneVsRest:
     """Solve the problem of each class against the rest: linear, or with the given kernel.
 
@@ -103,6 +105,7 @@ def solve_one_vs_rest(
         solve_each(
             len(positives), problem_of, solver, stop=stop, watch=watch, start=start, seed=seed,
             workers=workers, keep=keep, rule_of=rule_of if validation is not None else None,
+            checkpoint=checkpoint,
         )
     )  # fmt: skip
 

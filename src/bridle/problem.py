@@ -12,6 +12,7 @@ b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -117,6 +118,14 @@ class LinearObjective:
         self.bias = bias
         self.bias_scale = float(bias_scale)
 
+    def _identity(self, data: str, weights: str) -> dict[str, Any]:
+        """What tells this problem from others, in words that JSON has."""
+        return {
+            "data": data, "rows": self.n_rows, "features": self.n_features, "C": str(self.C),
+            "loss": self.loss.name, "bias": self.bias, "bias scale": self.bias_scale,
+            "row weights": weights,
+        }  # fmt: skip
+
     @property
     def constant_feature(self) -> float:
         """The value of the feature that stands for the bias; 0 where none does."""
@@ -184,6 +193,14 @@ class LinearProblem(LinearObjective):
     def squared_radius(self) -> float:
         """A bound on |w*|^2."""
         return self.loss.squared_radius(self.cost)
+
+    def identity(self) -> dict[str, Any]:
+        """What tells this problem from others: for checkpoints. The same rows are on disk, too."""
+        from bridle.model_io import fingerprint
+
+        weighted = bool((self.sample_weight != 1).any())
+        weights = hashlib.blake2b(self.sample_weight.tobytes(), digest_size=16).hexdigest()
+        return self._identity(fingerprint(self.X, self.y), weights if weighted else "none")
 
     @property
     def dtype(self) -> np.dtype[Any]:

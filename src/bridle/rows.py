@@ -22,6 +22,17 @@ def check_vector(values: ArrayLike, size: int, name: str) -> Array:
     return vector
 
 
+def release_pages(vector: Any) -> None:
+    """The pages of an array that is a mapped file need not stay in memory; others are let be."""
+    pages = getattr(vector, "_mmap", None)
+    if pages is None:
+        return
+    import mmap
+
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
 def is_sparse(X: Any) -> bool:
     """Whether X is a scipy sparse matrix or array, without importing scipy."""
     return hasattr(X, "tocsr") and hasattr(X, "nnz")

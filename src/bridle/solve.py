@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.certificate import Certificate, Record, Source, Trace
+from bridle.checkpoint import Checkpoint, Saver
 from bridle.errors import OracleError
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
@@ -59,15 +60,20 @@ def solve(
     callbacks: Iterable[Callback] = (),
     start: Any = None,
     seed: int = 0,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Minimise the problem's objective until the stopping rule says so.
 
     Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
     interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
+    checkpoint: where to save the run at intervals; one that resumes is the start.
     """
     chosen = solver_from(solver, problem.kind)
     chosen.check(problem)
-    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem))
+    saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
+    if saver is not None and saver.start is not None:
+        start = saver.start
+    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver)
     iterates = chosen.iterates(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
     )
@@ -120,6 +126,7 @@ class _Run:
     stop: Stop
     callbacks: tuple[Callback, ...]
     dtype: np.dtype[Any]  # in which the solver works
+    saver: Saver | None = None
     best: _Best = field(default_factory=_Best)
     choice: _Choice | None = None
     trace: Trace = field(default_factory=Trace)
@@ -143,9 +150,13 @@ class _Run:
                 return self.exhausted()
             finally:
                 self.seconds_solver += time.perf_counter() - clock
+            if self.saver is not None:
+                self.saver.note(self.last)
             answer = self.judge() if self.certificate_due() else None
             verdict = self.verdict(interrupted())
             if verdict is not None:
+                if self.saver is not None:
+                    self.saver.save(self.last)
                 if self.judged_step != self.last.step:
                     self.judge()
                     # What was about to stop for its budget may turn out to have converged.

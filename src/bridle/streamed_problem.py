@@ -10,6 +10,7 @@ variable; labels and weights come with the rows, and so do their squared lengths
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from bridle import _core
 from bridle.data.arrow import ArrowRows, open_arrow
 from bridle.losses import Hinge, Loss, inner
 from bridle.memory import RowVectors
+from bridle.model_io import fingerprint_of
 from bridle.problem import (
     FAR,
     ROUNDING,
@@ -135,6 +137,20 @@ class StreamedProblem(LinearObjective):
     def squared_radius(self) -> float:
         """A bound on |w*|^2."""
         return self.loss.squared_radius(np.array([self.total_cost]))
+
+    def identity(self) -> dict[str, Any]:
+        """What tells this problem from others: that of a LinearProblem on the same rows."""
+        digest, weighted = hashlib.blake2b(digest_size=16), False
+        for k in range(self.source.n_batches if self.source.has_weight else 0):
+            weight = self.source.column(k, "weight").astype(np.float64)
+            weighted = weighted or bool((weight != 1).any())
+            digest.update(weight.tobytes())
+        data = fingerprint_of(self.source.shape, (self.n_rows,), self._signed_row)
+        return self._identity(data, digest.hexdigest() if weighted else "none")
+
+    def _signed_row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], float]:
+        columns, values, label = self.source.row(i)
+        return columns, values, 1.0 if label == self.positive else -1.0
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -26,6 +26,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -331,6 +332,13 @@ class ArrowRows:
         entry = spans.columns.dtype.itemsize + spans.values.dtype.itemsize
         return rows.n_rows * per_row + rows.nnz * entry + 8 * _ALIGNMENT
 
+    def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """The columns, the values and the label of one row, read from the file."""
+        k = int(np.searchsorted(self.batch_rows, i, side="right")) - 1
+        batch = self.load(self._between(k, np.array([0, 1]) + (i - int(self.batch_rows[k])))[0])
+        some = slice(int(batch.offsets[0]), int(batch.offsets[1]))
+        return batch.columns[some], batch.values[some], batch.labels[0]
+
     def column(self, k: int, name: str) -> NDArray[Any]:
         """The column label, qid or weight of batch k, read into memory of its own."""
         span: _Span = getattr(self._spans[k], name)
@@ -343,15 +351,20 @@ class ArrowRows:
 
     def _cut(self, k: int, n_ranges: int) -> list[RowRange]:
         """The rows of batch k in so many ranges; none if it has no rows."""
+        n_rows = self._spans[k].n_rows
+        cuts = np.unique(np.linspace(0, n_rows, max(1, n_ranges) + 1).astype(np.int64))
+        return self._between(k, cuts)
+
+    def _between(self, k: int, cuts: NDArray[np.int64]) -> list[RowRange]:
+        """The ranges of rows of batch k between these numbers."""
         spans = self._spans[k]
-        cuts = np.unique(np.linspace(0, spans.n_rows, max(1, n_ranges) + 1).astype(np.int64))
         indices = self._entries(k, spans.index_offsets, cuts, spans.columns.count, "indices")
         values = self._entries(k, spans.value_offsets, cuts, spans.values.count, "values")
         if indices[-1] - indices[0] != values[-1] - values[0]:
             self._offsets_of(k)  # says in which row
         return [
-            RowRange(k, cuts[i], cuts[i + 1], indices[i], values[i], indices[i + 1] - indices[i])
-            for i in range(len(cuts) - 1)
+            RowRange(k, begin, end, indices[i], values[i], indices[i + 1] - indices[i])
+            for i, (begin, end) in enumerate(pairwise(cuts.tolist()))
         ]
 
     def _entries(

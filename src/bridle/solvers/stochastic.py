@@ -110,7 +110,8 @@ def sgd_iterates(
     settings = _core.SgdSettings(
         rate=rate,
         # A warm start counts as an epoch: a first step at rate 1 would forget where it came from.
-        steps_before=per_epoch if start is not None else 0,
+        # One that was saved knows how many steps led to it.
+        steps_before=max(per_epoch, getattr(start, "step", 0)) if start is not None else 0,
         batch=batch, radius=radius, sampling=sampling,
         bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
         bucket=bucket_size(problem.n_rows, bucket), keep_random=output == "random",
