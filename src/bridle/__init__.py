@@ -21,6 +21,7 @@ _HOME = {
     "PerceptronLoss": "bridle.losses",
     "LinearProblem": "bridle.problem",
     "StreamedProblem": "bridle.streamed_problem",
+    "StoredRows": "bridle.stored",
     "Checkpoint": "bridle.checkpoint",
     "CheckpointError": "bridle.checkpoint",
     "KernelProblem": "bridle.kernel_problem",

@@ -21,8 +21,8 @@ import numpy as np
 from bridle import _core
 from bridle.blas import one_blas_thread
 from bridle.certificate import Certificate, Record, total
-from bridle.losses import Loss
 from bridle.checkpoint import Checkpoint
+from bridle.losses import Loss
 from bridle.rows import is_sparse, view_rows
 from bridle.solve import Solution, deferred_interrupt, solve
 from bridle.solvers import Solver

@@ -83,6 +83,8 @@ def solve(
         except OracleError as error:
             error.solution = run.so_far(str(error), chosen)
             raise
+    if saver is not None and run.last is not None:
+        saver.save(run.last)
     return run.solution(verdict, chosen)
 
 
@@ -155,8 +157,6 @@ class _Run:
             answer = self.judge() if self.certificate_due() else None
             verdict = self.verdict(interrupted())
             if verdict is not None:
-                if self.saver is not None:
-                    self.saver.save(self.last)
                 if self.judged_step != self.last.step:
                     self.judge()
                     # What was about to stop for its budget may turn out to have converged.

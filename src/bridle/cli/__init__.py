@@ -16,6 +16,7 @@ import click
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("bridle.cli.train", "train", "Train on a data file and certify the model."),
     "predict": ("bridle.cli.predict", "predict", "Apply a model to a data file."),
+    "convert": ("bridle.cli.convert", "convert", "Turn an svmlight file into rows on disk."),
     "certify": ("bridle.cli.certify", "certify", "Prove how far from optimal a model is."),
     "path": ("bridle.cli.path", "path", "Solve for every C between two ends, certified."),
     "compare": ("bridle.cli.compare", "compare", "Compare solvers on a data file."),

@@ -64,8 +64,23 @@ class _Number(click.FloatRange):
         return number
 
 
+class _Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes, as 500M or 2G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        from bridle.memory import parse_size
+
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 InputFile = _InputFile()
 InputFileOrStream = _InputFileOrStream()
+Size = _Size()
 OutputFile = click.Path(dir_okay=False, path_type=Path)
 Positive = _Number(min=0, min_open=True)
 NotNegative = _Number(min=0)
@@ -138,13 +153,15 @@ def read(
     like: Any = None,
     *,
     labels: bool = True,
+    weights: bool = False,
     label_column: str | None = None,
     hash_bits: int | None = None,
 ) -> Data:
     """A data file, of the kind that its name says.
 
     like: a model, or data that were read before, whose way of counting and columns to follow.
-    labels: whether there must be some.
+    labels: whether there must be some. weights: whether those of rows are used; where they would
+    be ignored, data that have them are refused.
     """
     from bridle.data.reading import Wanted, read_data
 
@@ -154,6 +171,8 @@ def read(
         data = read_data(path, wanted)
     if labels and data.y is None and data.columns is not None:
         raise InputError(f"{path}: has no label column {data.columns.label!r}")
+    if data.weight is not None and labels and not weights:
+        raise InputError(f"{path}: its rows have weights, which only train uses")
     return data
 
 

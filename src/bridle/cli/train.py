@@ -20,6 +20,7 @@ from bridle.cli.shared import (
     NotNegative,
     OutputFile,
     Positive,
+    Size,
     check_writable,
     fit_width,
     json_option,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from bridle.kernel_model import KernelModel
     from bridle.machines import Machines
     from bridle.model_io import LinearModel
+    from bridle.stored import StoredRows
 
 TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
 EPILOG = """\b
@@ -154,6 +156,17 @@ class TrainCommand(click.Command):
 @click.option(
     "--trace", type=OutputFile, help="Write the course of the run: .csv, or JSON lines (.jsonl)."
 )
+@click.option(
+    "--memory", type=Size, metavar="SIZE",
+    help="Never have more than this in memory, such as 2G: DATA is an .arrow file (see convert), "
+    "read in every epoch if it must be.",
+)  # fmt: skip
+@click.option("--checkpoint", type=OutputFile, help="Save the run to this file at intervals.")
+@click.option(
+    "--every", type=Positive, default=60.0, show_default=True,
+    help="Seconds between two checkpoints.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one.")
 @click.pass_context
 def train(
     ctx: click.Context,
@@ -191,9 +204,13 @@ def train(
     as_json: bool,
     quiet: bool,
     trace: Path | None,
+    memory: int | None,
+    checkpoint: Path | None,
+    every: float,
+    resume: bool,
     **tables: Any,
 ) -> None:
-    """Train on DATA (svmlight, .npz, .csv, .parquet) and write MODEL with its certificate.
+    """Train on DATA (svmlight, .npz, .csv, .parquet, .arrow) and write MODEL with its certificate.
 
     Without MODEL it is written beside the data, as DATA.model. Time limits and Ctrl-C end with the
     best model so far. DATA = - learns online from svmlight lines on standard input. LIBLINEAR's
@@ -222,24 +239,40 @@ def train(
         )  # fmt: skip
         ctx.exit(code)
     target = model if model is not None else data.with_name(data.name + ".model")
-    kind = "kernel" if kernel is not None else "linear"
+    if memory is not None:
+        others = {parameter.name or "" for parameter in ctx.command.params}
+        _refuse(ctx, others - WITH_MEMORY, "rows on disk are trained without")
+    if checkpoint is None:
+        _refuse(ctx, {"every", "resume"}, "only a run with --checkpoint has")
+    elif kernel is not None or multiclass != "ovr" or folds is not None or search_c:
+        raise click.UsageError("--checkpoint is for linear machines, one against the rest")
+    kind = "kernel" if kernel is not None else "linear" if memory is None else "streamed"
     kind = "structured" if multiclass == "crammer_singer" else kind
     with reported():
         method = make_solver(solver, settings, kind=kind)
     if folds is None and not search_c:
-        _check_outputs(target, trace, tuple(path for path in (data, test) if path is not None))
+        inputs = tuple(path for path in (data, test) if path is not None)
+        _check_outputs(target, trace, inputs)
+        if checkpoint is not None:
+            check_writable(checkpoint, inputs=(*inputs, *([target] if target.exists() else [])))
     with clock.timing("read"):
-        rows = read(data, threads, **tables)
-        X, y = rows.X, rows.y
+        stored = None if memory is None else _stored(data, memory)
+        rows: Any = read(data, threads, weights=True, **tables) if stored is None else stored
+        X: Any = rows.X if stored is None else stored
+        y: Any = rows.y if stored is None else None
     import numpy as np
+    from bridle.checkpoint import Checkpoint
     from bridle.kernels import kernel_from
-    from bridle.machines import about
+    from bridle.machines import about, without_dual
     from bridle.multiclass import solve_multiclass
     from bridle.problem import lam_to_C
     from bridle.scaling import divided, largest_values
     from bridle.stopping import Epochs, Gap, Seconds
 
-    labels, codes = np.unique(y, return_inverse=True)
+    if stored is None:
+        labels, codes = np.unique(y, return_inverse=True)
+    else:
+        labels = stored.classes
     if len(labels) < 2:
         raise InputError(f"{data}: every row has the label {plain(labels[0])}: nothing to learn")
     stop = Gap(gap) | Epochs(max_epochs)
@@ -257,6 +290,8 @@ def train(
         options["own_weight"] = class_weight
     elif class_weight is not None:
         row_weight = class_weight[codes]
+    if stored is None and rows.weight is not None:
+        row_weight = rows.weight if row_weight is None else row_weight * rows.weight
     if search_c or folds is not None:
         from bridle.cli.validation import cross_validate, search
 
@@ -282,10 +317,16 @@ def train(
         )
         if settled is not None:
             options["kernel"] = settled
-        result = solve_multiclass(
-            solved, codes, len(labels), C, sample_weight=row_weight,
-            watch=lambda k, record: show(called(k), record), **options,
-        )  # fmt: skip
+        how_to: dict[str, Any] = {"watch": lambda k, record: show(called(k), record)}
+        if checkpoint is not None:
+            how_to["checkpoint"] = Checkpoint(checkpoint, every, resume)
+        if stored is None:
+            result = solve_multiclass(
+                solved, codes, len(labels), C, sample_weight=row_weight, **options, **how_to
+            )
+        else:
+            del options["multi_class"]
+            result = stored.solve(C, keep=None if proof else without_dual, **options, **how_to)
     _split_certify_time(clock, result)
     calibrators = None
     if probability is not None and result.status.value != "interrupted":
@@ -305,9 +346,11 @@ def train(
         info["calibrators"] = calibrators
     common: dict[str, Any] = {
         "classes": labels,
-        "objective": Objective(loss, C, bias, bias_scale, weighted=class_weight is not None),
+        "objective": Objective(
+            loss, C, bias, bias_scale, weighted=class_weight is not None or rows.weight is not None
+        ),
         "certificates": tuple(solution.certificate for solution in result.solutions),
-        "fingerprint": fingerprint(X, y),
+        "fingerprint": fingerprint(X, y) if stored is None else stored.fingerprint(),
         "n_rows": X.shape[0],
         "zero_based": rows.zero_based,
         "info": info,
@@ -336,7 +379,11 @@ def train(
         "message": _message(result, called),
         "epochs": result.epochs,
         **size_report(X, threads),
-        "error_train": float(np.mean(fitted.predict(X, n_threads=threads) != y)),
+        "error_train": (
+            float(np.mean(fitted.predict(X, n_threads=threads) != y))
+            if stored is None
+            else stored.error_rate(result.coef, result.intercept)
+        ),
         "error_test": _error_on(test, fitted, threads) if test is not None else None,
         "model": str(target),
         "classes": labels.tolist(),
@@ -353,6 +400,11 @@ def train(
 
 NEED_A_MODEL = {"probability", "proof", "test", "trace"}
 OF_STREAMS = {"rate", "classes", "block"}
+WITH_MEMORY = {
+    "data", "model", "C", "lam", "gap", "solver", "settings", "loss", "bias", "bias_scale",
+    "max_seconds", "max_epochs", "threads", "seed", "test", "proof", "as_json", "quiet", "trace",
+    "memory", "checkpoint", "every", "resume",
+}  # fmt: skip
 WITH_STREAMS = {"data", "model", "C", "lam", "loss", "bias", "as_json", "quiet"}
 
 
@@ -435,6 +487,18 @@ def _calibrate(
         method, held.scores, codes, n_classes, options["multi_class"], np.ones(len(codes))
     )
     return [calibrator.as_dict() for calibrator in found]
+
+
+def _stored(data: Path, memory: int) -> StoredRows:
+    """Rows that stay on disk."""
+    if data.suffix != ".arrow":
+        raise click.UsageError(
+            f"--memory reads rows from an .arrow file: bridle convert {data} {data.stem}.arrow"
+        )
+    from bridle.stored import StoredRows
+
+    with reported():
+        return StoredRows(data, memory)
 
 
 def _columns_info(rows: Any) -> dict[str, Any]:

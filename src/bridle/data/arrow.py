@@ -12,8 +12,8 @@ indices, values
     bits; ``list`` is read as well.
 
 The schema's metadata says ``bridle.format`` (1), ``bridle.n_features`` and ``bridle.zero_based``
-(how the text that it came from counts). A file without them, from another tool, is read too: its
-width is then the largest column that occurs.
+(1 if texts of the same data count features from 0). A file without them, from another tool, is read
+too: its width is then the largest column that occurs.
 
 The file is mapped, not loaded: the arrays of a batch are views of the file, and together they are a
 CSR matrix. Nothing in them is trusted: offsets are checked when a batch is looked at, columns and
@@ -34,6 +34,7 @@ from bridle.model_io import replacing
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
+    from bridle.data.reading import Data, Wanted
     from scipy.sparse import csr_matrix
 
 __all__ = ["ArrowError", "ArrowRows", "Batch", "RowWriter", "open_arrow", "read_arrow",
@@ -47,7 +48,8 @@ _MOST_FEATURES = 2**62
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _ALIGNMENT = 64  # of arrays in a buffer
-_DIGITS = 20  # the number of features is known when all rows were seen: a place is kept for it
+_LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
+_DIGITS = 20  # of the places that are kept for these
 
 
 class ArrowError(ValueError):
@@ -101,7 +103,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class _Span:
+class Span:
     """An array inside the file."""
 
     position: int
@@ -123,22 +125,22 @@ class _Spans:
     """Where the arrays of one batch are."""
 
     n_rows: int
-    label: _Span
-    qid: _Span | None
-    weight: _Span | None
-    index_offsets: _Span
-    columns: _Span
-    value_offsets: _Span
-    values: _Span
+    label: Span
+    qid: Span | None
+    weight: Span | None
+    index_offsets: Span
+    columns: Span
+    value_offsets: Span
+    values: Span
 
     @property
-    def by_row(self) -> list[_Span]:
+    def by_row(self) -> list[Span]:
         """With an entry for each row, or one more."""
         spans = (self.label, self.qid, self.weight, self.index_offsets, self.value_offsets)
         return [span for span in spans if span is not None]
 
     @property
-    def all(self) -> list[_Span]:
+    def all(self) -> list[Span]:
         return [span for span in (*self.by_row, self.columns, self.values) if span.count > 0]
 
     @property
@@ -204,7 +206,7 @@ class ArrowRows:
         if self.n_rows == 0:
             raise ArrowError(f"{self.path}: has no rows")
         metadata = schema.metadata or {}
-        self.zero_based = metadata.get(b"bridle.zero_based") == b"true"
+        self.zero_based = bool(metadata.get(b"bridle.zero_based", b"0").lstrip(b"0") == b"1")
         self.n_features = self._width(metadata)
         if self.n_features == 0:
             raise ArrowError(f"{self.path}: has no features")
@@ -301,10 +303,10 @@ class ArrowRows:
         memory = buffer if buffer is not None else np.empty(self.range_bytes(found), np.uint8).data
         used = 0
 
-        def read(span: _Span, part: slice) -> NDArray[Any]:
+        def read(span: Span, part: slice) -> NDArray[Any]:
             nonlocal used
             begin, end, _ = part.indices(span.count)
-            piece = _Span(span.position + begin * span.dtype.itemsize, span.dtype, end - begin)
+            piece = Span(span.position + begin * span.dtype.itemsize, span.dtype, end - begin)
             place = memory[used : used + piece.end - piece.position]
             used += len(place) + -len(place) % _ALIGNMENT
             self._read(found.batch, piece.position, place)
@@ -339,9 +341,13 @@ class ArrowRows:
         some = slice(int(batch.offsets[0]), int(batch.offsets[1]))
         return batch.columns[some], batch.values[some], batch.labels[0]
 
+    def columns_of(self, k: int) -> Span:
+        """Where in the file the columns of batch k are."""
+        return self._spans[k].columns
+
     def column(self, k: int, name: str) -> NDArray[Any]:
         """The column label, qid or weight of batch k, read into memory of its own."""
-        span: _Span = getattr(self._spans[k], name)
+        span: Span = getattr(self._spans[k], name)
         memory = np.empty(span.count, span.dtype)
         self._read(k, span.position, memory.view(np.uint8).data)
         return memory
@@ -368,7 +374,7 @@ class ArrowRows:
         ]
 
     def _entries(
-        self, k: int, offsets: _Span, cuts: NDArray[np.int64], size: int, name: str
+        self, k: int, offsets: Span, cuts: NDArray[np.int64], size: int, name: str
     ) -> list[int]:
         """The offsets at these rows."""
         if offsets.count == 0:
@@ -477,28 +483,43 @@ def open_arrow(path: StrPath) -> ArrowRows:
     return ArrowRows(path)
 
 
+def read(path: StrPath, wanted: Wanted) -> Data:
+    """For `bridle.data.reading`: all rows, in memory."""
+    from bridle.data.reading import Data
+
+    rows = open_arrow(path)
+    X, y, _, weight = _joined(rows)
+    return Data(X, y, rows.zero_based, weight=weight)
+
+
 def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
     """X, y and, if asked for, the query ids, in memory: of a single batch, views of the file."""
     rows = open_arrow(path)
     if qid and not rows.has_qid:
         raise ArrowError(f"{rows.path}: has no column qid")
-    X, y, queries = _joined(rows, qid)
+    X, y, queries, _ = _joined(rows)
     return (X, y, queries) if qid else (X, y)
 
 
-def _joined(rows: ArrowRows, qid: bool) -> Any:
+def _joined(rows: ArrowRows) -> Any:
+    """X, y, the query ids and the weights, where there are such."""
     from scipy.sparse import csr_matrix
 
+    numbers = range(rows.n_batches)
+    queries = weight = None
+    if rows.has_qid:
+        queries = np.concatenate([rows.column(k, "qid").astype(np.int64) for k in numbers])
+    if rows.has_weight:
+        weight = np.concatenate([rows.column(k, "weight").astype(np.float64) for k in numbers])
     if rows.n_batches == 1:
         batch = rows.batch(0)
-        return batch.X, batch.y, None if batch.qid is None else batch.qid.astype(np.int64)
+        return batch.X, batch.y, queries, weight
     columns = np.empty(rows.nnz, rows.column_dtype)
     values = np.empty(rows.nnz, rows.dtype)
     offsets = np.zeros(rows.n_rows + 1, np.int64)
     y = np.empty(rows.n_rows)
-    queries = np.empty(rows.n_rows, np.int64) if qid else None
     used = 0
-    for k in range(rows.n_batches):
+    for k in numbers:
         batch = rows.load(k)
         stored = slice(int(batch.offsets[0]), int(batch.offsets[-1]))
         columns[used : used + batch.nnz] = batch.columns[stored]
@@ -506,25 +527,22 @@ def _joined(rows: ArrowRows, qid: bool) -> Any:
         where = batch.rows
         offsets[where.start + 1 : where.stop + 1] = batch.offsets[1:] - batch.offsets[0] + used
         y[where] = batch.labels
-        if queries is not None and batch.qid is not None:
-            queries[where] = batch.qid
         used += batch.nnz
     X: Any = csr_matrix((rows.n_rows, rows.n_features), dtype=values.dtype)
     X.data, X.indices, X.indptr = values[:used], columns[:used], offsets
-    return X, y, queries
+    return X, y, queries, weight
 
 
 class RowWriter:
     """Writes batches to an open file; `finish` completes it.
 
-    The number of features is known at the end only, and the schema comes first: a place of fixed
-    width is kept for it, and filled in.
+    The number of features is known at the end only, and the schema comes first (and once more at
+    the end): places of fixed width are kept for it, and filled in.
     """
 
     def __init__(
-        self, file: IO[bytes], *, dtype: Any, qid: bool = False, weight: bool = False,
-        zero_based: bool = False,
-    ) -> None:  # fmt: skip
+        self, file: IO[bytes], *, dtype: Any, qid: bool = False, weight: bool = False
+    ) -> None:
         pa = _pyarrow()
         self._file = file
         fields = [("label", pa.float64())]
@@ -534,14 +552,11 @@ class RowWriter:
             ("indices", pa.large_list(pa.field("item", pa.int32(), nullable=False))),
             ("values", pa.large_list(pa.field("item", pa.from_numpy_dtype(dtype), nullable=False))),
         ]
-        self._place = os.urandom(_DIGITS // 2).hex().encode()
+        self._places = {name: os.urandom(_DIGITS // 2).hex().encode() for name in _LATE}
         self._schema = pa.schema(
             [pa.field(name, kind, nullable=False) for name, kind in fields],
-            {
-                "bridle.format": str(FORMAT), "bridle.n_features": self._place,
-                "bridle.zero_based": "true" if zero_based else "false",
-            },
-        )  # fmt: skip
+            {"bridle.format": str(FORMAT), **self._places},
+        )
         self._writer = pa.ipc.new_file(file, self._schema)
         self.n_rows = 0
 
@@ -566,17 +581,21 @@ class RowWriter:
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self.n_rows += len(labels)
 
-    def finish(self, n_features: int) -> None:
-        """Write the footer, and the number of features into the places kept for it."""
+    def finish(self, n_features: int, zero_based: bool) -> None:
+        """Write the footer, and what is known now into the places kept for it."""
         self._writer.close()
         self._file.flush()
         size = self._file.tell()
-        text = str(n_features).zfill(_DIGITS).encode()
-        footer = min(size, 1 << 16)
+        known = {"bridle.n_features": n_features, "bridle.zero_based": int(zero_based)}
         with open(self._file.name, "rb") as written:
-            parts = [os.pread(written.fileno(), footer, start) for start in (0, size - footer)]
-        for place in (parts[0].find(self._place), size - footer + parts[1].rfind(self._place)):
-            os.pwrite(self._file.fileno(), text, place)
+            head = os.pread(written.fileno(), 1 << 16, 0)
+            # At the very end: the footer's size in four bytes, and "ARROW1".
+            footer = int.from_bytes(os.pread(written.fileno(), 4, size - 10), "little") + 10
+            tail = os.pread(written.fileno(), footer, size - footer)
+        for name, place in self._places.items():
+            text = str(known[name]).zfill(_DIGITS).encode()
+            for part, start in ((head, 0), (tail, size - footer)):
+                os.pwrite(self._file.fileno(), text, start + part.index(place))
 
 
 def write_arrow(
@@ -609,7 +628,6 @@ def write_arrow(
             dtype=X.dtype,
             qid=qids is not None,
             weight=weights is not None,
-            zero_based=zero_based,
         )
         for first, end in row_blocks(X.indptr, batch_bytes, X.data.itemsize + 4):
             writer.write(
@@ -617,7 +635,7 @@ def write_arrow(
                 qid=None if qids is None else qids[first:end],
                 weight=None if weights is None else weights[first:end],
             )  # fmt: skip
-        writer.finish(X.shape[1])
+        writer.finish(X.shape[1], zero_based)
 
 
 def row_blocks(
@@ -682,10 +700,10 @@ class _SpanFinder:
     def __init__(self, base: int, size: int) -> None:
         self.base, self.size = base, size
 
-    def of_numbers(self, array: Any) -> _Span:
+    def of_numbers(self, array: Any) -> Span:
         return self._span(array.buffers()[1], _numpy_dtype(array.type), array.offset, len(array))
 
-    def of_list(self, array: Any) -> tuple[_Span, _Span]:
+    def of_list(self, array: Any) -> tuple[Span, Span]:
         pa = _pyarrow()
         wide = pa.types.is_large_list(array.type)
         dtype = np.dtype(np.int64 if wide else np.int32)
@@ -696,15 +714,15 @@ class _SpanFinder:
             raise ValueError("a list has missing values inside")
         return offsets, self.of_numbers(inside)
 
-    def _span(self, buffer: Any, dtype: np.dtype[Any], offset: int, count: int) -> _Span:
+    def _span(self, buffer: Any, dtype: np.dtype[Any], offset: int, count: int) -> Span:
         if count == 0:
-            return _Span(0, dtype, 0)
+            return Span(0, dtype, 0)
         if buffer is None:
             raise ValueError("damaged: an array has no memory")
         position = buffer.address - self.base
         if not 0 <= position < self.size:
             raise ValueError("is compressed; write the file without compression, to map it")
-        span = _Span(position + offset * dtype.itemsize, dtype, count)
+        span = Span(position + offset * dtype.itemsize, dtype, count)
         if offset < 0 or count < 0 or span.end > position + buffer.size or span.end > self.size:
             raise ValueError("damaged: an array is shorter than its length")
         if span.position % dtype.itemsize:

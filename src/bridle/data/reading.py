@@ -3,6 +3,7 @@
     .npz              SciPy's CSR arrays, or a dense X, with the labels y: `bridle.data.npz`
     .csv .tsv         a table with a label column: `bridle.data.tables`
     .parquet          the same; needs pyarrow (extra `parquet`)
+    .arrow            rows as record batches: `bridle.data.arrow` (extra `arrow`)
     anything else     svmlight: `bridle.data.svmlight`
 
 Text may be compressed by gzip or xz (`.csv.gz`). Whichever way they came in, the same rows are the
@@ -32,6 +33,7 @@ READERS = {
     ".csv": ("bridle.data.tables", "read_csv"),
     ".tsv": ("bridle.data.tables", "read_csv"),
     ".parquet": ("bridle.data.tables", "read_parquet"),
+    ".arrow": ("bridle.data.arrow", "read"),
 }
 PACKED = (".gz", ".xz")
 
@@ -55,6 +57,7 @@ class Data:
     y: Any  # None: a table without the label column
     zero_based: bool = False
     columns: Columns | None = None
+    weight: Any = None  # of each row; None if all weigh the same
 
 
 def read_data(path: StrPath, wanted: Wanted | None = None) -> Data:

@@ -1,0 +1,74 @@
+"""`bridle convert`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+from bridle.cli.shared import (
+    Clock,
+    InputError,
+    InputFile,
+    OutputFile,
+    check_writable,
+    json_option,
+    peak_rss_mb,
+    print_json,
+    reported,
+    threads_option,
+)
+
+
+@click.command()
+@click.argument("data", type=InputFile)
+@click.argument("rows", type=OutputFile)
+@threads_option
+@json_option
+def convert(*, data: Path, rows: Path, threads: int | None, as_json: bool) -> None:
+    """Turn DATA (svmlight, plain or compressed by gzip or xz) into ROWS, an .arrow file.
+
+    In bounded memory, whatever the size of DATA. ROWS appears when it is complete. It can be
+    trained on when it does not fit into memory (train --memory), and pandas, polars and DuckDB read
+    it, too.
+    """
+    clock = Clock()
+    if rows.suffix != ".arrow":
+        raise InputError(f"{rows}: the name must end in .arrow")
+    check_writable(rows, inputs=(data,))
+    with reported():
+        from bridle.data.convert import svmlight_to_arrow
+
+        with _progress(os.path.getsize(data)) as show:
+            found = svmlight_to_arrow(data, rows, n_threads=threads, progress=show)
+    seconds = clock.report()["total"]
+    if as_json:
+        report = {
+            "rows": found.n_rows, "features": found.n_features, "nnz": found.nnz,
+            "qid": found.has_qid, "zero_based": found.zero_based, "bytes": os.path.getsize(rows),
+            "seconds": {"total": seconds}, "peak_rss_mb": peak_rss_mb(),
+        }  # fmt: skip
+        print_json(report)
+        return
+    click.echo(
+        f"{rows}: {found.n_rows:,} rows, {found.n_features:,} features, {found.nnz:,} non-zeros, "
+        f"{os.path.getsize(rows) / 2**20:,.1f} MiB, in {seconds:.2g} s"
+    )
+
+
+@contextlib.contextmanager
+def _progress(n_bytes: int) -> Iterator[Callable[[int], None] | None]:
+    """A bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("converting", total=n_bytes)
+        yield lambda done: bar.update(task, completed=done)

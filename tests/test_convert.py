@@ -1,0 +1,164 @@
+"""Text to rows on disk: the same rows as the reader's, in bounded memory, whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bridle.cli import main
+from bridle.data import (
+    SvmlightError,
+    make_corpus,
+    open_arrow,
+    read_arrow,
+    read_svmlight,
+    write_svmlight,
+)
+from bridle.data.convert import svmlight_to_arrow
+from click.testing import CliRunner
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "rows.svm"
+    write_svmlight(path, *make_corpus(1000, seed=2))
+    return path
+
+
+def fast_xz(text: bytes) -> bytes:
+    return lzma.compress(text, preset=0)
+
+
+@pytest.mark.parametrize("pack", [None, gzip.compress, fast_xz])
+@pytest.mark.parametrize("block_bytes", [1000, 1 << 24])
+def test_rows_are_those_of_the_reader(
+    text: Path, tmp_path: Path, pack: Any, block_bytes: int
+) -> None:
+    source = text if pack is None else tmp_path / "packed"
+    if pack is not None:
+        source.write_bytes(pack(text.read_bytes()))
+    X, y = read_svmlight(text)
+    seen: list[int] = []
+    target = tmp_path / "rows.arrow"
+    found = svmlight_to_arrow(source, target, block_bytes=block_bytes, progress=seen.append)
+    X2, y2 = read_arrow(target)
+    assert X2.shape == X.shape == (found.n_rows, found.n_features)
+    assert (X != X2).nnz == 0
+    assert np.array_equal(y, y2)
+    assert found.nnz == X.nnz
+    assert seen == sorted(seen)
+    assert seen[-1] <= source.stat().st_size
+
+
+def test_threads_do_not_matter(text: Path, tmp_path: Path) -> None:
+    files = []
+    for n_threads in (1, 4):
+        target = tmp_path / f"{n_threads}.arrow"
+        svmlight_to_arrow(text, target, n_threads=n_threads, block_bytes=20000)
+        files.append(target.read_bytes())
+    assert files[0] == files[1]
+
+
+def test_an_index_of_zero_that_comes_late_raises_what_came_before(tmp_path: Path) -> None:
+    lines = ["# nothing", *["1 1:2 3:4", "-1 2:1 # two"] * 50, "1 0:1 7:1", *["-1 3:1"] * 20, "#"]
+    (tmp_path / "a.svm").write_text("\n".join(lines))
+    for block in (8, 64, 300, 1 << 20):
+        found = svmlight_to_arrow(tmp_path / "a.svm", tmp_path / "a.arrow", block_bytes=block)
+        assert found.zero_based
+        rows = open_arrow(tmp_path / "a.arrow")
+        assert rows.zero_based
+        X, y = read_svmlight(tmp_path / "a.svm")
+        X2, y2 = read_arrow(tmp_path / "a.arrow")
+        assert np.array_equal(X.toarray(), X2.toarray())
+        assert np.array_equal(y, y2)
+
+
+def test_query_ids_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "q.svm").write_text("# first\n2 qid:1 1:1\n1 qid:1 2:1\n0 qid:7 1:3\n")
+    assert svmlight_to_arrow(tmp_path / "q.svm", tmp_path / "q.arrow").has_qid
+    assert read_arrow(tmp_path / "q.arrow", qid=True)[2].tolist() == [1, 1, 7]
+    (tmp_path / "q.svm").write_text("2 qid:1 1:1\n1 2:1\n")
+    with pytest.raises(SvmlightError, match=r"q.svm:2:3: expected qid"):
+        svmlight_to_arrow(tmp_path / "q.svm", tmp_path / "r.arrow")
+
+
+@pytest.mark.parametrize("block_bytes", [10, 1 << 20])
+def test_errors_are_the_reader_s_and_leave_nothing_behind(tmp_path: Path, block_bytes: int) -> None:
+    source = tmp_path / "bad.svm"
+    for bad in (b"1 1:1\n" * 30 + b"1 2:x\n", b"", b"# only\n#words\n", b"1 1:1\n1 1:1 1:2"):
+        source.write_bytes(bad)
+        with pytest.raises(SvmlightError) as expected:
+            read_svmlight(source)
+        with pytest.raises(SvmlightError) as caught:
+            svmlight_to_arrow(source, tmp_path / "out.arrow", block_bytes=block_bytes)
+        assert str(caught.value) == str(expected.value)
+    source.write_bytes(gzip.compress(b"1 1:1\n" * 1000)[:-20])
+    with pytest.raises(SvmlightError, match="found damage"):
+        svmlight_to_arrow(source, tmp_path / "out.arrow", block_bytes=block_bytes)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.svm"]
+
+
+def test_the_command_line(text: Path, tmp_path: Path) -> None:
+    target = tmp_path / "rows.arrow"
+    run = CliRunner().invoke(main, ["convert", str(text), str(target), "--json"])
+    assert run.exit_code == 0, run.output
+    report = json.loads(run.stdout)
+    X, _ = read_svmlight(text)
+    assert (report["rows"], report["features"], report["nnz"]) == (*X.shape, X.nnz)
+    for arguments, words in (
+        ([str(text), str(tmp_path / "rows.bin")], "must end in .arrow"),
+        ([str(tmp_path / "none"), str(target)], "no such file"),
+        ([str(text), str(tmp_path / "no" / "rows.arrow")], "there is no folder"),
+    ):
+        run = CliRunner().invoke(main, ["convert", *arguments])
+        assert run.exit_code == 2
+        assert words in run.stderr
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """Ten times the text take hardly more memory."""
+    line = " ".join(["1", *(f"{j}:0.{j}" for j in range(1, 200))]) + "\n"
+    peaks = []
+    for n in (10_000, 100_000):
+        with gzip.open(tmp_path / "a.svm.gz", "wt", compresslevel=1) as file:
+            for _ in range(n // 10_000):
+                file.write(line * 10_000)
+        command = [sys.executable, "-m", "bridle.cli", "convert", str(tmp_path / "a.svm.gz")]
+        run = subprocess.run(
+            [*command, str(tmp_path / "a.arrow"), "--json"], capture_output=True, check=True
+        )
+        peaks.append(json.loads(run.stdout)["peak_rss_mb"])
+    assert peaks[1] < peaks[0] + 40
+
+
+def test_killed_converters_leave_the_old_file_or_the_new_one(text: Path, tmp_path: Path) -> None:
+    target = tmp_path / "rows.arrow"
+    write_svmlight(tmp_path / "old.svm", *make_corpus(10, seed=0))
+    svmlight_to_arrow(tmp_path / "old.svm", target)
+    sizes = {open_arrow(target).n_rows, 1000}
+    program = (
+        "import sys; from bridle.data.convert import svmlight_to_arrow as f; print(flush=True)\n"
+        "while True: f(sys.argv[1], sys.argv[2], block_bytes=20000)"
+    )
+    chance = random.Random(1)
+    for _ in range(5):
+        command = [sys.executable, "-c", program, str(text), str(target)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(chance.random() * 0.3)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert read_arrow(target)[0].shape[0] in sizes
