@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, StreamedProblem, solve
+from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedProblem, solve
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
+from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
 from bridle.solvers import solver_from
 from bridle.stream import RowStream
@@ -250,3 +254,74 @@ def test_damaged_files_end_in_an_error_or_in_other_numbers_never_in_a_crash(
             outcomes["refused"] += str(damaged) in str(error)
     assert outcomes["refused"] > 100
     assert sum(outcomes.values()) == 300
+
+
+def test_linear_svc_fits_rows_on_disk(path: Path, data: Any) -> None:
+    X, y = data
+    for rows in (StoredRows(path, memory="2G"), open_arrow(path)):
+        model = LinearSVC(C=0.5, random_state=0).fit(rows)
+        problem = LinearProblem(X, y, 0.5, bias="regularised")
+        primal = problem.primal(model.coef_[0], model.intercept_[0])
+        assert model.certificate_.primal == pytest.approx(primal)
+        assert model.certificate_.relative_gap <= 1e-3
+        assert model.score(X, y) > 0.9
+        assert model.n_features_in_ == X.shape[1]
+        assert not hasattr(model, "dual_coef_")
+    with pytest.raises(ValueError, match="are columns of the file"):
+        LinearSVC().fit(open_arrow(path), y)
+    with pytest.raises(ValueError, match="class_weight='balanced' needs the rows in memory"):
+        LinearSVC(class_weight="balanced").fit(open_arrow(path))
+
+
+def test_linear_svc_fits_several_classes_on_disk(data: Any, tmp_path: Path) -> None:
+    X, y = data
+    labels = np.where(y > 0, 5, np.arange(N) % 2)
+    write_arrow(tmp_path / "three.arrow", X, labels)
+    stored = StoredRows(tmp_path / "three.arrow")
+    model = LinearSVC(random_state=0).fit(stored)
+    twin = LinearSVC(random_state=0).fit(X, labels)
+    assert model.classes_.tolist() == [0, 1, 5]
+    assert model.certificate_.primal == pytest.approx(twin.certificate_.primal, rel=2e-3)
+    error = float(np.mean(model.predict(X) != labels))
+    assert stored.error_rate(model.coef_, model.intercept_) == pytest.approx(error)
+
+
+def test_offsets_beyond_32_bits() -> None:
+    """Where rows and entries are, for batches that no test could hold."""
+    rows = object.__new__(ArrowRows)
+    n, width = 3, 2**31 - 5
+    ends = np.array([0, width, 2 * width, 3 * width], np.int64)
+    raw = ends.tobytes()
+    rows.path = "synthetic"
+    offsets = Span(0, np.dtype(np.int64), n + 1)
+    huge = Span(64, np.dtype(np.float32), 3 * width)
+    columns = Span(huge.end, np.dtype(np.int32), 3 * width)
+    label = Span(columns.end, np.dtype(np.float64), n)
+    assert columns.end > 2**35
+    rows._spans = [_Spans(n, label, None, None, offsets, columns, offsets, huge)]
+    rows._read = (
+        lambda k, begin, memory: memory.__setitem__(  # type: ignore[method-assign]
+            slice(None), raw[begin : begin + len(memory)]
+        )
+    )
+    found = rows.ranges(width * 8)
+    assert [part.first_index for part in found] == [0, width, 2 * width]
+    assert [part.nnz for part in found] == [width] * 3
+    assert sum(part.nnz for part in found) == 3 * width > 2**32
+    assert rows.range_bytes(found[2]) == 8 * width + 24 + 8 * 64
+
+
+def test_the_promise_about_memory_is_kept(tmp_path: Path) -> None:
+    """In a process of its own, with less than the file needs and with more."""
+    X, y = make_corpus(60_000, seed=5)
+    path = tmp_path / "rows.arrow"
+    write_arrow(path, sp.vstack([X] * 6).tocsr(), np.tile(y, 6), batch_bytes=1 << 20)
+    command = [sys.executable, "-m", "bridle.cli", "train", str(path), str(tmp_path / "m")]
+    for allowed in (160, 400):
+        run = subprocess.run(
+            [*command, "--memory", f"{allowed}M", "--json"], capture_output=True, check=True
+        )
+        report = json.loads(run.stdout)
+        assert report["relative_gap"] <= 1e-3
+        assert report["peak_rss_mb"] <= allowed
+    assert path.stat().st_size > 200 << 20

@@ -189,11 +189,13 @@ class ArrowRows:
         try:
             reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map)))
             schema, n_batches = reader.schema, reader.num_record_batches
+            _check_schema(schema, self.path)
+        except ArrowError:
+            raise
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
             raise ArrowError(
                 f"{self.path}: not a complete Arrow file: {_first_line(error)}"
             ) from error
-        _check_schema(schema, self.path)
         self.dtype = _numpy_dtype(schema.field("values").type.value_type)
         self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
         self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
@@ -216,6 +218,7 @@ class ArrowRows:
         pa = _pyarrow()
         try:
             batch = reader.get_batch(k)
+            batch.validate()  # of lengths; offsets are checked when they are used
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
             raise self.error(k, f"damaged: {_first_line(error)}") from error
         for name in batch.schema.names:

@@ -27,6 +27,7 @@ from bridle.estimators.base import (
     seed_from,
     with_class_weight,
 )
+from bridle.estimators.stored import fit_stored, is_stored
 from bridle.folds import deal, held_out_scores, hold_out
 from bridle.losses import Loss
 from bridle.machines import (
@@ -200,12 +201,20 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.probability = probability
 
     def fit(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | float | None = None,
     ) -> LinearSVC:
         """Train on the rows of X, which is not copied if it is CSR or C-contiguous floats.
 
+        X may be rows on disk, a StoredRows or ArrowRows, which have their labels and weights.
         Ctrl-C ends the fit after the epoch at hand, with a model and its gap.
         """
+        if is_stored(X):
+            self._check_options()
+            fit_stored(self, X, y, sample_weight)
+            return self
         X, labels = validate_data(self, X, y, **_MATRIX)
         weights = row_weights(sample_weight, X.shape[0])
         classes, codes = encode_labels(labels, weights)
@@ -497,8 +506,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         costs: Array | None,
     ) -> None:
         solutions = found.solutions
-        self.classes_ = classes
-        self.intercept_ = found.intercept
+        self._keep_certificates(found, classes)
         if self._stores_dual(len(classes)):
             self.dual_coef_ = np.zeros((len(solutions), len(codes)))
             rows = self._rows_of(codes, costs)
@@ -507,6 +515,11 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 signed[codes != self._sides(k)[0]] *= -1.0
         elif hasattr(self, "dual_coef_"):
             del self.dual_coef_
+
+    def _keep_certificates(self, found: Machines, classes: NDArray[Any]) -> None:
+        solutions = found.solutions
+        self.classes_ = classes
+        self.intercept_ = found.intercept
         self.certificates_ = [s.certificate for s in solutions]
         self.certificate_ = found.certificate
         self.traces_ = [s.trace for s in solutions]

@@ -109,7 +109,7 @@ class LinearSVCCV(LinearSVC):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | float | None = None,
         *,
         groups: ArrayLike | None = None,
