@@ -44,10 +44,11 @@ StrPath = str | os.PathLike[str]
 
 FORMAT = 1
 BATCH_BYTES = 16 << 20  # of a batch that we write, about
-_MOST_FEATURES = 2**62
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _ALIGNMENT = 64  # of arrays in a buffer
+_MAGIC = 8  # bytes before the first schema
+_METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
 _LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
 _DIGITS = 20  # of the places that are kept for these
 
@@ -190,6 +191,12 @@ class ArrowRows:
             reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map)))
             schema, n_batches = reader.schema, reader.num_record_batches
             _check_schema(schema, self.path)
+            metadata = schema.metadata or {}
+            if _METADATA[0] in metadata:
+                # The schema is in the file twice: a width that was damaged would cost all memory.
+                first = pa.ipc.read_schema(pa.BufferReader(pa.py_buffer(self._map)[_MAGIC:]))
+                if any((first.metadata or {}).get(key) != metadata.get(key) for key in _METADATA):
+                    raise ValueError("its two schemas do not agree")
         except ArrowError:
             raise
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
@@ -207,7 +214,6 @@ class ArrowRows:
         self.n_rows = int(self.batch_rows[-1])
         if self.n_rows == 0:
             raise ArrowError(f"{self.path}: has no rows")
-        metadata = schema.metadata or {}
         self.zero_based = bool(metadata.get(b"bridle.zero_based", b"0").lstrip(b"0") == b"1")
         self.n_features = self._width(metadata)
         if self.n_features == 0:
@@ -241,9 +247,9 @@ class ArrowRows:
             raise self.error(k, str(error)) from error
 
     def _width(self, metadata: dict[bytes, bytes]) -> int:
-        text = metadata.get(b"bridle.n_features")
-        if text is None:  # from another tool
-            self.n_features = _MOST_FEATURES
+        text = metadata.get(b"bridle.n_features", b"")
+        if b"bridle.format" not in metadata:  # from another tool
+            self.n_features = np.iinfo(self.column_dtype).max
             widest = -1
             for batch in self:
                 used = batch.columns[batch.offsets[0] : batch.offsets[-1]]
@@ -254,7 +260,8 @@ class ArrowRows:
             raise ArrowError(
                 f"{self.path}: written in format {version} of bridle; this version reads {FORMAT}"
             )
-        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= _MOST_FEATURES):
+        most = np.iinfo(self.column_dtype).max
+        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= most):
             raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
         return int(text)
 

@@ -25,7 +25,7 @@ from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_bl
 from bridle.data.svmlight import _decompressor, _options, _printable
 from bridle.model_io import replacing
 
-BLOCK_BYTES = 16 << 20  # of text at a time
+BLOCK_BYTES = 8 << 20  # of text at a time
 _NO_ROWS = "expected rows, found no rows"
 
 

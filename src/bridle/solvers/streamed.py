@@ -167,6 +167,7 @@ def descend(
     state = Descent(problem, start, bucket=bucket, n_blocks=n_blocks)
     step, epoch, whole_gap = 0, 0, np.inf
     estimate = GapEstimate()
+    estimate.epoch = 3  # the first epochs here are like all others
     n_bytes = int(problem.stream.sizes.sum())
     while True:
         if state.kept is not None:
