@@ -145,7 +145,7 @@ def test_the_command_line(path: Path, data: Any, tmp_path: Path) -> None:
     report = json.loads(run("--checkpoint", saved, "--resume", "--memory", "2G", "--json").stdout)
     assert report["relative_gap"] <= 1e-3
     assert "its C was 1.0" in run("--checkpoint", saved, "--resume", "-c", "2", code=2).stderr
-    assert "needs --checkpoint" in run("--resume", code=2).stderr
+    assert "only a run with --checkpoint has --resume" in run("--resume", code=2).stderr
     assert "too few" in run("--memory", "1M", code=2).stderr
     assert "no size" in run("--memory", "much", code=2).stderr
     assert "free bias" in run("--memory", "2G", "--bias", "free", code=2).stderr
