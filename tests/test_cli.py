@@ -429,6 +429,10 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
         ["train", folder / "four.svm", model],
         ["predict", folder / "four.svm", model],
         ["certify", folder / "four.svm", model, "--max-seconds", 1],
+        ["train", folder / "four.svm", model, "--probability", "isotonic", "--scale"],
+        ["train", "-s", 4, "-v", 2, "-q", folder / "four.svm"],
+        ["export", model, tmp_path / "m.liblinear"],
+        ["import", tmp_path / "m.liblinear", model, "--data", folder / "four.svm"],
         ["demo", "--rows", 200, "--solvers", "dcd", "--picture", picture],
     ):
         loaded = loaded_after(*arguments)

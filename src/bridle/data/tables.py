@@ -17,6 +17,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any, Self
 
 import numpy as np
@@ -93,51 +94,46 @@ class _CsvRows:
     """The cells of a CSV file, and the lines they are on."""
 
     def __init__(self, path: StrPath) -> None:
-        self._name = os.fsdecode(path)
-        delimiter = "\t" if data_ending(path) == ".tsv" else ","
-        self._reader = csv.reader(_text_of(path), delimiter=delimiter, strict=True)
-        self._lines: list[int] = []  # where each row of the newest block ends
-        self._before = 0  # rows in the blocks before it
-        first = next(self._rows(), None)
+        self._path, self._name = path, os.fsdecode(path)
+        self._rows = self._open()
+        first = next(self._rows, (0, None))[1]
         if first is None:
             raise ValueError(f"{self._name}: has no rows")
-        self._pending = first if all(_is_number(cell) for cell in first) else None
-        self.names = [str(k + 1) for k in range(len(first))] if self._pending else first
+        named = not all(map(_is_number, first))
+        self.names = first if named else [str(k + 1) for k in range(len(first))]
+        if not named:
+            self._rows = self._open()
+        self._named = named
         if len(set(self.names)) != len(self.names):
             double = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"{self._name}:1: two columns are called {double!r:.40}")
 
     def where(self, row: int) -> int:
-        """The line of a row of the newest block."""
-        return self._lines[row - self._before]
+        """The line of a row: looked for when it is needed, in the file."""
+        return next(islice(self._open(), row + self._named, None))[0]
 
     def blocks(self) -> Iterator[dict[str, list[str]]]:
         """Columns of many rows at a time."""
-        rows, self._lines = [], []
-        if self._pending is not None:
-            rows, self._lines = [self._pending], [1]
-        for cells in self._rows():
-            if len(cells) != len(self.names):
-                raise ValueError(
-                    f"{self._name}:{self._reader.line_num}: expected {len(self.names)} columns, "
-                    f"found {len(cells)}"
-                )
-            rows.append(cells)
-            self._lines.append(self._reader.line_num)
-            if len(rows) == ROWS_AT_A_TIME:
-                yield dict(zip(self.names, map(list, zip(*rows, strict=True)), strict=True))
-                self._before += len(rows)
-                rows, self._lines = [], []
-        if rows:
-            yield dict(zip(self.names, map(list, zip(*rows, strict=True)), strict=True))
+        while block := list(islice(self._rows, ROWS_AT_A_TIME)):
+            for line, cells in block:
+                if len(cells) != len(self.names):
+                    raise ValueError(
+                        f"{self._name}:{line}: expected {len(self.names)} columns, "
+                        f"found {len(cells)}"
+                    )
+            columns = zip(*(cells for _, cells in block), strict=True)
+            yield dict(zip(self.names, map(list, columns), strict=True))
 
-    def _rows(self) -> Iterator[list[str]]:
+    def _open(self) -> Iterator[tuple[int, list[str]]]:
+        """Lines and cells of all rows that are not blank, the names among them."""
+        delimiter = "\t" if data_ending(self._path) == ".tsv" else ","
+        reader = csv.reader(_text_of(self._path), delimiter=delimiter, strict=True)
         try:
-            for cells in self._reader:
-                if cells:  # a blank line
-                    yield cells
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
         except (csv.Error, UnicodeDecodeError) as error:
-            line = self._reader.line_num + isinstance(error, UnicodeDecodeError)
+            line = reader.line_num + isinstance(error, UnicodeDecodeError)
             raise ValueError(f"{self._name}:{line}: no CSV in UTF-8: {error}") from error
 
 
@@ -253,11 +249,8 @@ def _assemble(
 
 
 def _numbers(name: str, cells: Any, before: int, where: str, line: Any) -> NDArray[np.float32]:
-    try:
-        values = np.asarray(cells, np.float64)
-    except (ValueError, OverflowError):
-        values = None
-    if values is None or (isinstance(cells, list) and any("_" in cell for cell in cells)):
+    values = cells if isinstance(cells, np.ndarray) else _parsed(cells)
+    if values is None:
         bad = next(k for k, cell in enumerate(cells) if not _is_number(cell))
         words = [k for k, cell in enumerate(cells) if cell.strip() and not _is_number(cell)]
         if words:
@@ -295,14 +288,24 @@ def _hashed(
 
 def _labels(blocks: list[Any], where: str) -> NDArray[Any]:
     values = [value for block in blocks for value in block]
-    if all(not isinstance(v, str) or _is_number(v) for v in values):
-        numbers = np.array([float(value) for value in values])
+    text = bool(values) and isinstance(values[0], str)
+    numbers = _parsed(values) if text else np.asarray(values, np.float64)
+    if numbers is not None:
         if np.isfinite(numbers).all():
             return numbers
         raise ValueError(f"{where}: has labels that are not finite")
     if any(not str(value).strip() for value in values):
         raise ValueError(f"{where}: has rows without a label")
     return np.array([str(value) for value in values])
+
+
+def _parsed(cells: list[str]) -> NDArray[np.float64] | None:
+    """None if any of the cells is no number; Python's 1_000 is none."""
+    try:
+        values = np.array(list(map(float, cells)))
+    except ValueError:
+        return None
+    return None if "_" in "".join(cells) else values
 
 
 def _is_number(cell: str) -> bool:
