@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from bridle.cli import main
 from bridle.data.sequences import Template, read_columns, read_svmhmm, window_template
@@ -63,6 +64,27 @@ def test_eval_by_hand(tmp_path):
     assert report["precision"] == pytest.approx(1 / 3)
     assert report["recall"] == pytest.approx(1 / 2)
     assert report["f1"] == pytest.approx(0.4)
+
+
+def test_eval_agrees_with_seqeval(tmp_path):
+    """seqeval counts segments as conlleval does, and was written by others."""
+    metrics = pytest.importorskip("seqeval.metrics")
+    rng = np.random.default_rng(0)
+    labels = ["O", "B-NP", "I-NP", "B-VP", "I-VP"]
+    truth, answers, lines = [], [], []
+    for _ in range(200):
+        y = [labels[k] for k in rng.integers(0, 5, rng.integers(1, 12))]
+        z = [labels[rng.integers(0, 5)] if rng.random() < 0.3 else label for label in y]
+        truth.append(y)
+        answers.append(z)
+        lines += [*(f"word {a} {b}" for a, b in zip(y, z, strict=True)), ""]
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(lines))
+    report = json.loads(run("eval", path, "--json"))
+    for name in ("precision", "recall", "f1"):
+        theirs = getattr(metrics, f"{name}_score")(truth, answers)
+        assert report[name] == pytest.approx(float(theirs))
+    assert report["accuracy"] == pytest.approx(float(metrics.accuracy_score(truth, answers)))
 
 
 def test_svmhmm(tmp_path):
