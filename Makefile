@@ -74,7 +74,7 @@ sanitize: $(SANITIZED)/.built
 	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q -n auto $(SANITIZE_TESTS)
 
 SANITIZE_TESTS := $(addprefix tests/test_,$(addsuffix .py,\
-  kernels svmlight problem kernel structured ranking stochastic))
+  kernels svmlight problem kernel structured ranking stochastic trees multilabel))
 
 $(SANITIZED)/.built: $(CORE)
 	$(PYTHON) -m venv $(SANITIZED)

@@ -136,10 +136,16 @@ def test_slack_rescaling_needs_its_oracle():
 class Breaks:
     """Wraps an oracle and breaks it at one sample after some calls."""
 
-    def __init__(self, oracle, how, sample, after):
+    def __init__(self, oracle, how, sample, after, truth=None):
         self.oracle, self.how, self.sample, self.calls = oracle, how, sample, after
+        self.truth = truth
         self.n_features = oracle.n_features
-        self.loss = oracle.loss
+
+    def loss(self, y, other):
+        if self.how == "loss" and y is self.truth:
+            self.calls -= 1
+            return np.nan if self.calls < 0 else self.oracle.loss(y, other)
+        return self.oracle.loss(y, other)
 
     def broken(self, x):
         if x is not self.sample:
@@ -161,16 +167,31 @@ class Breaks:
         return features
 
 
-@pytest.mark.parametrize("how", ["raises", "shape", "nan"])
+@pytest.mark.parametrize("how", ["raises", "shape", "nan", "loss"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_broken_oracle_names_the_sample_and_keeps_the_best_model(how, name):
     oracle, X, Y = chain_data(0)
-    problem = StructuredProblem(Breaks(oracle, how, X[5], 4), X, Y)
+    problem = StructuredProblem(Breaks(oracle, how, X[5], 4, Y[5]), X, Y)
     with pytest.raises(OracleError, match="sample 5: ") as caught:
         solve(problem, name, stop=Gap(1e-9) | Epochs(100))
     assert caught.value.sample == 5
     assert np.isfinite(caught.value.solution.w).all()
     assert np.isfinite(caught.value.solution.certificate.dual)
+
+
+def test_a_broken_batch_names_the_sample():
+    class Batches(Breaks):
+        def argmax_batch(self, xs, w, truths=None):
+            return [self.argmax(x, w, y) for x, y in zip(xs, truths, strict=True)]
+
+    oracle, X, Y = chain_data(0)
+    problem = StructuredProblem(Batches(oracle, "raises", X[5], 2), X, Y)
+    with pytest.raises(OracleError, match="sample 5: the oracle raised KeyError") as caught:
+        solve(problem, "one-slack", stop=Gap(1e-9) | Epochs(100))
+    assert np.isfinite(caught.value.solution.w).all()
+    Batches.argmax_batch = lambda self, xs, w, truths=None: xs[:2]
+    with pytest.raises(OracleError, match="gave 2 answers to 12 inputs"):
+        StructuredProblem(Batches(oracle, "", None, 0), X, Y).cut(np.zeros(oracle.n_features))
 
 
 def test_check_oracle_tells_what_is_wrong():

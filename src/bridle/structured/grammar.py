@@ -152,6 +152,8 @@ class Grammar:
         roots = {symbol(k): int(n) for k, n in fields["roots"]}
         if not roots or "" not in lexicon or not all(lexicon.values()):
             raise ValueError("a grammar needs roots, and symbols for every word")
+        if any(s.before is not None for s in set(roots).union(*lexicon.values())):
+            raise ValueError("a part of a node can be neither a root nor the symbol of a word")
         return cls(int(fields["order"]), symbols, rules, lexicon, roots, _strings(fields["cues"]))
 
 

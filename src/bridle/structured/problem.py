@@ -307,7 +307,10 @@ class StructuredProblem(StructuredBase):
     def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
         batch = getattr(self.oracle, "argmax_batch", None)
         if batch is not None and self.rescaling == "margin":
-            answers = batch(self.X, w, self.Y)
+            try:
+                answers = batch(self.X, w, self.Y)
+            except Exception as error:
+                raise self._culprit(w, error) from error
             if len(answers) != self.n_rows:
                 raise OracleError(
                     0, f"argmax_batch gave {len(answers)} answers to {self.n_rows} inputs"
@@ -321,6 +324,16 @@ class StructuredProblem(StructuredBase):
             with ThreadPoolExecutor(self.n_threads) as pool:
                 return list(pool.map(_Asker(self, w), range(self.n_rows)))
         return [self.constraint(i, w) for i in range(self.n_rows)]
+
+    def _culprit(self, w: Array, error: Exception) -> OracleError:
+        """Which sample a batch failed at: asked about alone, it fails again."""
+        for i in range(self.n_rows):
+            try:
+                self.answer(i, w)
+            except OracleError as alone:
+                return alone
+        what = f"argmax_batch raised {type(error).__name__}: {error}; argmax does not, for any"
+        return OracleError(0, what)
 
 
 @dataclass
