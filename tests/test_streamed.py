@@ -179,6 +179,9 @@ def test_what_cannot_be_streamed_is_said(path: Path) -> None:
         solve(problem, "newton")
     with pytest.raises(ValueError, match="sampled in epochs"):
         solve(problem, solver_from("pegasos", sampling="iid"), stop=Epochs(1))
+    streaming(problem, on_disk=True)
+    with pytest.raises(ValueError, match="must fit into memory"):
+        solve(problem, "pegasos", stop=Epochs(1))
     with pytest.raises(ValueError, match=r"1 MiB of memory are too few for .*rows.arrow"):
         StreamedProblem(path, memory=1 << 20)
 

@@ -24,7 +24,7 @@ _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 _SLACK = 24 << 20  # libraries that are loaded later, stacks, what malloc keeps
 _WEIGHT_VECTORS = 20  # float64 vectors of the width of the data, at the worst moment
-_ROW_VECTORS = 4  # float64 vectors of the length of the data, at the worst moment
+_ROW_VECTORS = 5  # float64 vectors of the length of the data, at the worst moment
 _PER_ROW = 160  # bytes beside a row in use: labels, costs, scores, the solver's record
 _MOST_BUFFERS = 6
 

@@ -149,6 +149,11 @@ def _kernel(
 
         if sampling != "epochs":
             raise ValueError(f"rows on disk are sampled in epochs; sampling={sampling!r} is not")
+        if problem.vectors.on_disk:
+            raise ValueError(
+                "the dual variables of stochastic solvers must fit into memory: allow more, or "
+                "use dcd"
+            )
         return StreamedGradient(problem, w, b, alpha, settings)
     return _core.stochastic_gradient(
         problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms, w, b, alpha,

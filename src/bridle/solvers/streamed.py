@@ -100,6 +100,7 @@ class Descent:
         self.problem, self.bucket = problem, bucket
         self.alpha = problem.start_alpha(start)
         warm = start is not None and start.alpha is not None and bool(self.alpha.any())
+        problem.vectors.release(self.alpha)
         sums = problem.sums(self.alpha) if warm else Sums(np.zeros(problem.n_features + 1), 0, 0)
         bias = 0.0 if start is None else float(start.b)
         self.kernel = problem.descent(sums, bias, n_blocks)
@@ -165,7 +166,7 @@ def descend(
     from bridle.solvers.dcd import GapEstimate
 
     state = Descent(problem, start, bucket=bucket, n_blocks=n_blocks)
-    step, epoch, whole_gap = 0, 0, np.inf
+    step, epoch, whole_gap = 0, 0.0, np.inf
     estimate = GapEstimate()
     estimate.epoch = 3  # the first epochs here are like all others
     n_bytes = int(problem.stream.sizes.sum())
@@ -173,6 +174,7 @@ def descend(
         if state.kept is not None:
             state.visit_kept(rng)
             step += state.kept.n_rows
+            epoch += state.kept.n_rows / problem.n_rows
         else:
             seen = 0
             for order in stretches(problem, rng):
@@ -182,8 +184,8 @@ def descend(
                     state.visit(piece, rng)
                     step += len(piece.y)
                 seen += int(problem.stream.sizes[order].sum())
+            epoch += 1
         done = state.end_epoch()
-        epoch += 1
         if done.whole:
             whole_gap = done.gap
         elif done.gap <= 0.1 * whole_gap:
