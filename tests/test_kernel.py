@@ -262,7 +262,9 @@ def test_bad_input_is_refused_at_the_door(options, match):
 
 def test_linear_solvers_refuse_kernel_problems():
     X, y = make_data()
-    with pytest.raises(ValueError, match="dcd solves linear problems"):
+    with pytest.raises(
+        ValueError, match="dcd solves linear and streamed problems, not kernel ones"
+    ):
         bridle.solve(bridle.KernelProblem(X, y), "dcd")
     with pytest.raises(ValueError, match="smo solves kernel problems"):
         bridle.solve(bridle.LinearProblem(X, y), "smo")
