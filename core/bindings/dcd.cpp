@@ -91,6 +91,30 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("gap", &DcdEpoch::gap)
       .def_ro("dual", &DcdEpoch::dual)
       .def_ro("whole", &DcdEpoch::whole);
+  nb::class_<DcdShare>(m, "DcdShare")
+      .def_ro("visits", &DcdShare::visits)
+      .def_ro("inside", &DcdShare::inside)
+      .def_ro("gap", &DcdShare::gap)
+      .def_ro("balance", &DcdShare::balance)
+      .def_ro("finished", &DcdShare::finished)
+      .def_ro("whole", &DcdShare::whole);
+  nb::class_<DcdMove>(m, "DcdMove")
+      .def_ro("separable", &DcdMove::separable)
+      .def_ro("balance", &DcdMove::balance)
+      .def_ro("curvature", &DcdMove::curvature);
+  nb::class_<ProximalBias>(m, "ProximalBias")
+      .def(nb::init<double, double>(), nb::arg("precision"), nb::arg("start"))
+      .def("start", &ProximalBias::start, nb::arg("sigma"))
+      .def("recentre", &ProximalBias::recentre, nb::arg("sigma"))
+      .def("add", &ProximalBias::add, nb::arg("balance"))
+      .def("set_balance", &ProximalBias::set_balance, nb::arg("balance"))
+      .def_prop_ro("value", &ProximalBias::value)
+      .def_prop_ro("response", &ProximalBias::response)
+      .def_prop_ro("gap", &ProximalBias::gap)
+      .def_prop_ro("dual", &ProximalBias::dual)
+      .def_prop_ro("weight", &ProximalBias::weight);
+  m.def("proximal_sigma", &proximal_sigma, nb::arg("mean_norm"), nb::arg("mean_cost"),
+        nb::arg("n_inside"));
   nb::class_<DualCoordinateDescent>(m, "DualCoordinateDescent")
       .def(
           "epoch",
@@ -102,6 +126,26 @@ void bind_dcd(nb::module_ &m) {
             return d.epoch(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)));
           },
           nb::arg("rng"), nb::arg("bucket"))
+      .def(
+          "visit_share",
+          [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
+             double bias, double response, double caution, MutableVector<double> step) {
+            if (bucket < 1)
+              throw nb::value_error("bucket must be at least 1");
+            if (!(share > 0 && share <= 1))
+              throw nb::value_error("share must be more than 0 and at most 1");
+            if (!(caution > 0))
+              throw nb::value_error("caution must be positive");
+            expect_size(w, d.n_weights, "w");
+            expect_size(step, d.n_weights, "step");
+            const nb::gil_scoped_release release;
+            return d.visit_share(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share,
+                                 w.data(), bias, response, caution, step.data());
+          },
+          nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"), nb::arg("bias"),
+          nb::arg("response"), nb::arg("caution"), nb::arg("step"))
+      .def("moved", &DualCoordinateDescent::moved)
+      .def("keep", &DualCoordinateDescent::keep, nb::arg("part"))
       .def("unshrink", &DualCoordinateDescent::unshrink)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
       .def("alpha",

@@ -102,7 +102,9 @@ class _Best:
     def update(self, judgement: Any) -> None:
         if self.w is None or judgement.primal < self.primal:
             self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
-        if self.alpha is None or judgement.dual > self.dual:
+        # Dual variables that were lost with a machine prove nothing that could be looked at again.
+        lost = getattr(self.alpha, "lost", False)
+        if self.alpha is None or lost or judgement.dual > self.dual:
             self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
 
     @property

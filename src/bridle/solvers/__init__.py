@@ -35,6 +35,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "subgradient": ("bridle.solvers.structured_subgradient", "StructuredSubgradient"),
     "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
     "smo": ("bridle.solvers.smo", "Smo"),
+    "cocoa": ("bridle.solvers.cocoa", "Cocoa"),
     "budgeted-pegasos": ("bridle.solvers.budgeted_pegasos", "BudgetedPegasos"),
 }
 
@@ -47,6 +48,7 @@ VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
         "norma": ("bridle.solvers.kernel_stochastic", "KernelNorma"),
     },
     "streamed": {"auto": ("bridle.solvers.dcd", "DualCoordinateDescent")},
+    "distributed": {"auto": ("bridle.solvers.cocoa", "Cocoa")},
 }
 
 

@@ -1,0 +1,243 @@
+"""A problem in parts, in this process: the same optimum, true certificates, losses survived."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle import Epochs, Gap, LinearProblem, _core, solve
+from bridle.data import make_corpus
+from bridle.distributed.local import LocalParts, PartsLostError
+from bridle.distributed.part import Block, Part
+from bridle.distributed.problem import DistributedProblem
+from bridle.solvers.cocoa import Cocoa
+
+TOL = 1e-3
+STOP = Gap(TOL) | Epochs(300)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    X, y = make_corpus(1500, seed=3)
+    return X.astype(np.float32), y
+
+
+def check_certificate(solution, X, y, C, *, loss, bias, weight=None, order=slice(None)):
+    """In plain NumPy, from w, b and the gathered alpha."""
+    X = sp.csr_matrix(X[order], dtype=np.float64)
+    y = np.asarray(y, float)[order]
+    cost = C * (np.ones(len(y)) if weight is None else np.asarray(weight, float)[order])
+    alpha = np.asarray(solution.alpha)
+    w, b = solution.w, solution.b
+    hinge = np.maximum(0.0, 1.0 - y * (X @ w + b))
+    combined = X.T @ (alpha * y)
+    primal, dual = 0.5 * w @ w, alpha.sum() - 0.5 * combined @ combined
+    assert (alpha >= 0).all()
+    if loss == "hinge":
+        assert (alpha <= cost).all()
+        primal += cost @ hinge
+    else:
+        used = cost > 0
+        primal += cost @ hinge**2
+        dual -= (alpha[used] ** 2 / (4 * cost[used])).sum()
+        assert (alpha[~used] == 0).all()
+    if bias == "regularised":
+        primal, dual = primal + 0.5 * b * b, dual - 0.5 * (alpha @ y) ** 2
+    elif bias == "free":
+        assert abs(alpha @ y) <= 1e-9 * alpha.sum()
+    else:
+        assert b == 0
+    found = solution.certificate
+    assert found.primal == pytest.approx(primal, rel=1e-10)
+    assert found.dual == pytest.approx(min(dual, primal), rel=1e-10)
+
+
+CASES = list(itertools.product(("hinge", "squared_hinge"), ("none", "regularised", "free")))
+
+
+@pytest.mark.parametrize(("loss", "bias"), CASES)
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_the_optimum_of_one_machine_with_a_true_certificate(corpus, loss, bias, n_parts):
+    X, y = corpus
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    parts = LocalParts(X, y, n_parts, weight, shuffle=5)
+    problem = DistributedProblem(parts, 0.5, loss=loss, bias=bias)
+    found = solve(problem, "auto", stop=STOP, seed=1)
+    assert found.converged
+    assert found.solver == "cocoa"
+    check_certificate(found, X, y, 0.5, loss=loss, bias=bias, weight=weight, order=parts.order)
+    one = LinearProblem(X, y, 0.5, loss=loss, bias=bias, sample_weight=weight)
+    best = solve(one, "dcd", stop=Gap(1e-6) | Epochs(3000)).certificate
+    assert best.dual * (1 - 1e-9) <= found.certificate.primal <= best.primal / (1 - TOL)
+
+
+@pytest.mark.parametrize("work", [0.05, 1.0, 2.5])
+def test_any_amount_of_local_work_converges(corpus, work):
+    X, y = corpus
+    problem = DistributedProblem(LocalParts(X, y, 4), 0.1)
+    found = solve(problem, Cocoa(work=work), stop=STOP)
+    assert found.converged
+    check_certificate(found, X, y, 0.1, loss="hinge", bias="none")
+    assert found.epochs == pytest.approx(work * problem.report.rounds)
+
+
+def test_the_dual_never_falls(corpus):
+    X, y = corpus
+    found = solve(
+        DistributedProblem(LocalParts(X, y, 8), 1.0), Cocoa(work=0.5), stop=Epochs(10),
+        callbacks=[lambda record: None],
+    )  # fmt: skip
+    assert (np.diff(found.trace["dual"]) >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_bits(corpus):
+    X, y = corpus
+    runs = [
+        solve(DistributedProblem(LocalParts(X, y, 3), 0.5, bias="regularised"), stop=STOP, seed=7)
+        for _ in range(2)
+    ]
+    assert np.array_equal(runs[0].w, runs[1].w)
+    assert runs[0].certificate == runs[1].certificate
+
+
+def test_dense_blocks_of_float64_and_rows_of_zeros():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 6))
+    X[17] = 0
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=200) > 0, 1.0, -1.0)
+    found = solve(DistributedProblem(LocalParts(X, y, 3), 0.1, bias="regularised"), stop=STOP)
+    assert found.converged
+    check_certificate(found, X, y, 0.1, loss="hinge", bias="regularised")
+
+
+def test_a_class_against_the_rest(corpus):
+    X, _ = corpus
+    y = np.random.default_rng(0).choice(["a", "b", "c"], X.shape[0])
+    problem = DistributedProblem(LocalParts(X, y, 2), 0.05).variant(positive=2)
+    found = solve(problem, stop=STOP)
+    assert found.converged
+    check_certificate(found, X, np.where(y == "c", 1, -1), 0.05, loss="hinge", bias="none")
+
+
+class Flaky(LocalParts):
+    """Loses a part now and then, in the middle of anything."""
+
+    def __init__(self, *arguments, seed, chance=0.05, most=12):
+        self.rng, self.chance, self.left, self.calm = (
+            np.random.default_rng(seed),
+            chance,
+            most,
+            True,
+        )
+        super().__init__(*arguments)
+
+    def call(self, method, *arguments, only=None):
+        chosen = list(range(len(self)) if only is None else only)
+        if self.calm or self.left == 0 or self.rng.random() > self.chance:
+            return super().call(method, *arguments, only=only)
+        self.left -= 1
+        gone = int(self.rng.choice(chosen))
+        for k in chosen[: self.rng.integers(len(chosen) + 1)]:  # some heard, some did not
+            if k != gone:
+                super().call(method, *arguments, only=[k])
+        self.lose(gone)
+        raise PartsLostError([gone], f"part {gone}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("bias", ["regularised", "free"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_lost_parts_never_make_a_certificate_false(corpus, tmp_path, seed, bias, keep):
+    X, y = corpus
+    parts = Flaky(X, y, 4, seed=seed)
+    checkpoint = tmp_path if keep else None
+    problem = DistributedProblem(parts, 0.3, bias=bias, checkpoint=checkpoint)
+    parts.calm = False
+    found = solve(problem, stop=STOP)
+    parts.calm = True
+    assert found.converged
+    assert problem.report.losses
+    check_certificate(found, X, y, 0.3, loss="hinge", bias=bias)
+
+
+def test_a_checkpoint_saves_the_work_of_a_lost_part(corpus, tmp_path):
+    X, y = corpus
+    parts = LocalParts(X, y, 3)
+    problem = DistributedProblem(parts, 0.3, checkpoint=tmp_path)
+    solve(problem, stop=STOP)
+    saved = np.load(next(tmp_path.glob("*-1.npy")))
+    assert saved.shape == (500,)
+    parts.lose(1)
+    problem.run.recover(PartsLostError([1], "part 1"))
+    alpha = np.concatenate(
+        [state.alpha() for state in parts.parts[1].runs[problem.run.number].states]
+    )
+    assert np.allclose(alpha, saved, rtol=1e-6)
+
+
+def test_lost_dual_variables_are_not_handed_out(corpus):
+    X, y = corpus
+    parts = LocalParts(X, y, 2)
+    found = solve(DistributedProblem(parts, 0.3), stop=STOP)
+    parts.lose(0)
+    with pytest.raises(RuntimeError, match="lost"):
+        np.asarray(found.alpha)
+
+
+def test_bad_blocks_are_named():
+    X, y = np.ones((4, 3)), np.array([1, -1, 1, -1])
+    with pytest.raises(ValueError, match="partition 5 is empty"):
+        Part(0, [Block("partition 5", X[:0], y[:0])])
+    with pytest.raises(ValueError, match=r"rows.arrow has 2 features, but a.arrow has 3"):
+        Part(0, [Block("a.arrow", X, y), Block("rows.arrow", X[:, :2], y)])
+    with pytest.raises(ValueError, match=r"partition 1: 4 rows, but labels of shape \(3,\)"):
+        Part(0, [Block("partition 1", X, y[:3])])
+    with pytest.raises(ValueError, match=r"partition 2: .*NaN"):
+        Part(0, [Block("partition 2", X * np.nan, y)])
+    with pytest.raises(ValueError, match="partition 3: sample_weight must not be negative"):
+        Part(0, [Block("partition 3", X, y, -np.ones(4))])
+    with pytest.raises(ValueError, match="at least two classes"):
+        DistributedProblem(LocalParts(X, np.ones(4), 2))
+    with pytest.raises(ValueError, match="hard margin"):
+        solve(DistributedProblem(LocalParts(X, y, 2), np.inf))
+    with pytest.raises(ValueError, match="not distributed ones"):
+        solve(DistributedProblem(LocalParts(X, y, 2)), "dcd")
+
+
+def test_the_kernel_of_a_part_equals_its_twin():
+    """One visit with caution sigma', on the same permutation, and a step kept by half."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(9, 4))
+    y = np.where(rng.random(9) < 0.5, 1.0, -1.0)
+    w, b, response, caution, C = rng.normal(size=5), 0.3, 0.2, 2.5, 0.4
+    w[-1] = 0.0
+    squared = (X**2).sum(axis=1)
+    rows = _core.dense_rows(X, 0.0, X)
+    kernel = _core.dual_coordinate_descent(
+        rows, "squared_hinge", C * y, squared, np.zeros(9), 0.0, np.inf, 1, 1
+    )
+    step = np.zeros(5)
+    done = kernel.visit_share(_core.Rng(3), 1, 1.0, w, b, response, caution, step)
+    order = np.empty(9, np.int64)
+    _core.Rng(3).permutation(order)
+    alpha, local, bias, curvature = np.zeros(9), w.copy(), b, 1 / (2 * C)
+    for i in order:
+        gradient = y[i] * (X[i] @ local[:4] + bias) - 1 + alpha[i] * curvature
+        delta = max(-alpha[i], -gradient / (caution * (squared[i] + response) + curvature))
+        alpha[i] += delta
+        local[:4] += caution * delta * y[i] * X[i]
+        bias += caution * response * delta * y[i]
+    assert done.visits == 9
+    assert done.finished
+    assert done.whole
+    assert np.allclose(step[:4], X.T @ (alpha * y), atol=1e-12)
+    moved = kernel.moved()
+    assert moved.balance == pytest.approx(alpha @ y)
+    assert moved.curvature == pytest.approx(curvature * alpha @ alpha)
+    assert moved.separable == pytest.approx(alpha.sum() - 0.5 * curvature * alpha @ alpha)
+    kernel.keep(0.5)
+    out = np.empty(9)
+    kernel.alpha(out)
+    assert np.allclose(out, 0.5 * alpha, atol=1e-12)
