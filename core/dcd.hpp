@@ -193,7 +193,7 @@ public:
     begin_scaling();
     if (n_rounds < 2) {
       caution_ = 1;
-      pass = visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr, bias());
+      pass = visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr);
       take(pass);
     } else {
       for (int64_t round = 0; round < n_rounds; ++round)
@@ -440,7 +440,7 @@ protected: // for StreamedDcdOn
       undo_[k].clear();
       const Range mine = block_range(buckets.end - buckets.begin, n_blocks_, k);
       passes[k] = visit_buckets({buckets.begin + mine.begin, buckets.begin + mine.end}, bucket,
-                                local_[k].data(), &undo_[k], bias());
+                                local_[k].data(), &undo_[k]);
     });
     Pass all;
     for (const Pass &pass : passes)
@@ -509,6 +509,10 @@ protected: // for StreamedDcdOn
     pass.squared = eta * (pass.squared - length) + eta * eta * length;
     pass.separable = eta * pass.separable + 0.5 * (eta - eta * eta) * pass.curved;
     pass.balance *= eta;
+  }
+
+  Pass visit_buckets(Range buckets, int64_t bucket, W *w, std::vector<Undo> *undo) {
+    return visit_buckets(buckets, bucket, w, undo, bias_.value());
   }
 
   Pass visit_buckets(Range buckets, int64_t bucket, W *w, std::vector<Undo> *undo, double bias) {

@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 from bridle.certificate import Certificate
-from bridle.losses import Hinge, Loss, inner, weighted_sum
+from bridle.distributed.cluster import as_rows, is_remote
+from bridle.distributed.problem import DistributedProblem
+from bridle.losses import Hinge, Loss
 from bridle.problem import Bias, LinearProblem
 from bridle.solve import Solution, solve
 from bridle.solvers import Solver
@@ -45,15 +47,9 @@ class Sums:
     bounded: bool  # hinge: alpha_i <= C_i
 
     @classmethod
-    def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
+    def of(cls, problem: LinearProblem | DistributedProblem, solution: Solution) -> Sums:
         """One pass over the data at most."""
-        joined = problem.join(solution.w, solution.b)
-        half = 0.5 * inner(joined, joined)
-        margins = problem.y * problem.scores(solution.w, solution.b)
-        loss = weighted_sum(problem.sample_weight, problem.loss.value(margins))
-        alpha, cost = solution.alpha, problem.cost
-        S = float(alpha.sum())
-        value = problem.loss.dual_value(alpha, cost)
+        half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
         N = 2.0 * (value - solution.certificate.dual)
         return cls(problem.C, half, loss, S, N, curvature, problem.loss.name == "hinge")
@@ -141,7 +137,7 @@ class Path(Sequence[PathPoint]):
 
 def path(
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None,
     C_min: float,
     C_max: float,
     *,
@@ -156,15 +152,25 @@ def path(
     n_threads: int | None = None,
     callback: Callable[[PathPoint], None] | None = None,
 ) -> Path:
-    """Solve for every C from C_min to C_max to a certified relative gap."""
+    """Solve for every C from C_min to C_max to a certified relative gap.
+
+    X may be on a cluster: DaskRows, with y=None, or a collection of Dask.
+    """
     if not 0 < C_min <= C_max < math.inf:
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
     if not 0 < gap < 1:
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
-    problem = LinearProblem(
-        X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
-        sample_weight=sample_weight, n_threads=n_threads,
-    )  # fmt: skip
+    problem: Any
+    if is_remote(X):
+        rows = as_rows(X, y, sample_weight)
+        problem = DistributedProblem(rows, C_min, loss=loss, bias=bias, bias_scale=bias_scale)
+    else:
+        if y is None:
+            raise ValueError("y is missing: only rows on a cluster bring their labels")
+        problem = LinearProblem(
+            X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
+            sample_weight=sample_weight, n_threads=n_threads,
+        )  # fmt: skip
     if problem.loss.name not in ("hinge", "squared_hinge"):
         raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
@@ -180,7 +186,7 @@ def path(
 
 
 def path_points(
-    problem: LinearProblem, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
+    problem: Any, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
 ) -> Iterator[PathPoint]:
     """Points from problem.C up to C_max whose intervals meet.
 
@@ -214,11 +220,6 @@ class Start:
     alpha: Array
 
     @classmethod
-    def at(cls, C: float, problem: LinearProblem, solution: Solution) -> Start:
+    def at(cls, C: float, problem: Any, solution: Solution) -> Start:
         """The solution of a problem, for another C: rows at their bound go where it goes."""
-        alpha = solution.alpha
-        if problem.loss.name == "hinge":
-            at_bound = (alpha >= problem.upper * (1 - 1e-6)) & (problem.upper > 0)
-            alpha = np.where(at_bound, problem.upper * (C / problem.C), alpha)
-            alpha = np.minimum(alpha, problem.upper * (C / problem.C))
-        return cls(solution.w, solution.b, alpha)
+        return cls(solution.w, solution.b, problem.rescaled(solution.alpha, C))

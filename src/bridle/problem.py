@@ -286,6 +286,19 @@ class LinearProblem(LinearObjective):
         w = np.array(joined[:-1])
         return Judgement(w, b, primal, t * alpha, dual, source, proof)
 
+    def path_sums(self, solution: Any) -> tuple[float, float, float, float]:
+        """1/2 |w|^2, sum loss / C, sum alpha, and the dual but for 1/2 |w|^2: for the C path."""
+        joined = self.join(solution.w, solution.b)
+        margins = self.y * self.scores(solution.w, solution.b)
+        loss = weighted_sum(self.sample_weight, self.loss.value(margins))
+        alpha = solution.alpha
+        value = self.loss.dual_value(alpha, self.cost)
+        return 0.5 * inner(joined, joined), loss, float(alpha.sum()), value
+
+    def rescaled(self, alpha: Array, C: float) -> Array:
+        """Dual variables to start from at another C: those at their bound go where it goes."""
+        return rescaled(alpha, self.upper * (C / self.C), C / self.C, self.loss.name)
+
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables inside the box, or zeros."""
         if start is None or start.alpha is None:
@@ -345,6 +358,14 @@ class LinearProblem(LinearObjective):
         kernel.epoch(_core.Rng(iterate.step), 16)
         kernel.alpha(alpha)
         return self._balance(np.clip(alpha, 0.0, self.upper))
+
+
+def rescaled(alpha: Array, upper: Array, ratio: float, loss: str) -> Array:
+    """Dual variables of a problem for `ratio` times its C, where their bounds are `upper`."""
+    if loss != "hinge":
+        return alpha
+    at_bound = (alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0)
+    return np.where(at_bound, upper, np.minimum(alpha, upper))
 
 
 def balanced(alpha: Array, y: Array) -> Array:

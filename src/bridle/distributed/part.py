@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.losses import inner, loss_from, weighted_sum
+from bridle.problem import rescaled
 from bridle.rows import check_vector, make_rows
 from numpy.typing import NDArray
 
@@ -327,7 +328,9 @@ class _State:
             weight = weight * np.array(objective.class_weight)[block.codes]
         cost = objective.C * weight
         own = cls(block, y, cost, loss, None)
-        own._begin(rescaled(alpha, own.upper, ratio, loss.name), n_threads)
+        if alpha is not None:
+            alpha = rescaled(alpha, own.upper, ratio, loss.name)
+        own._begin(alpha, n_threads)
         return own
 
     @property
@@ -405,14 +408,6 @@ def _unshrink(state: _State, done: Any) -> None:
         state.whole_gap = done.gap
     elif done.gap <= 0.1 * state.whole_gap:
         state.kernel.unshrink()
-
-
-def rescaled(alpha: Array | None, upper: Array, ratio: float, loss: str) -> Array | None:
-    """Dual variables for another C: those at their bound go where it goes."""
-    if alpha is None or loss != "hinge":
-        return alpha
-    at_bound = (alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0)
-    return np.where(at_bound, upper, np.minimum(alpha, upper))
 
 
 def check_width(name: str, n_features: int, other: str, expected: int) -> None:

@@ -50,7 +50,7 @@ class Parts(Protocol):
         """How many parts."""
 
     def call(self, method: str, *arguments: Any, only: Sequence[int] | None = None) -> list[Any]:
-        """The answers of all parts, or of some, in order; PartsLostError if one had to begin anew."""
+        """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
 
 
 class ResidentAlpha:

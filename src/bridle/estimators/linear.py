@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from bridle.calibration import METHODS, Calibrator, class_probabilities, fit_calibrators
 from bridle.certificate import Record, total_trace
+from bridle.distributed.cluster import is_remote
 from bridle.estimators.base import (
     Certified,
     GapWarning,
@@ -208,12 +209,18 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> LinearSVC:
         """Train on the rows of X, which is not copied if it is CSR or C-contiguous floats.
 
-        X may be rows on disk, a StoredRows or ArrowRows, which have their labels and weights.
+        X may be rows on disk, a StoredRows or ArrowRows, which have their labels and weights; or on
+        a cluster: DaskRows, or a collection of Dask, for the current client (see docs/scale.md).
         Ctrl-C ends the fit after the epoch at hand, with a model and its gap.
         """
         if is_stored(X):
             self._check_options()
             fit_stored(self, X, y, sample_weight)
+            return self
+        if is_remote(X):
+            from bridle.distributed.estimator import fit_linear_svc
+
+            fit_linear_svc(self, X, y, sample_weight)
             return self
         X, labels = validate_data(self, X, y, **_MATRIX)
         weights = row_weights(sample_weight, X.shape[0])

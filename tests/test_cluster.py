@@ -1,0 +1,198 @@
+"""The same on a Dask cluster of processes: rows of every kind, workers that die, bad input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bridle import (
+    DaskRows,
+    DistributedProblem,
+    Epochs,
+    Gap,
+    LinearProblem,
+    LinearSVC,
+    path,
+    solve,
+)
+from bridle.data import make_corpus, write_arrow
+from bridle.distributed.cluster import ClusterError
+
+from test_distributed import check_certificate
+
+da = pytest.importorskip("dask.array")
+db = pytest.importorskip("dask.bag")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def client():
+    import dask
+
+    with (
+        dask.config.set({"distributed.worker.daemon": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            silence_logs=50, worker_dashboard_address=None,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    X, y = make_corpus(1200, seed=3)
+    return X.astype(np.float32), y
+
+
+def blocks(X, y, n=4):
+    return [(X[rows], y[rows]) for rows in np.array_split(np.arange(len(y)), n)]
+
+
+def bag(X, y, n=4):
+    return db.from_sequence(blocks(X, y, n), npartitions=n)
+
+
+def test_a_bag_of_csr_blocks_two_workers_one_machine(client, corpus):
+    X, y = corpus
+    rows = DaskRows(client, bag(X, y))
+    assert rows.n_parts == 2
+    problem = DistributedProblem(rows, 0.5, bias="regularised")
+    found = solve(problem, stop=Gap(1e-3) | Epochs(100))
+    assert found.converged
+    check_certificate(found, X, y, 0.5, loss="hinge", bias="regularised")
+    one = solve(LinearProblem(X, y, 0.5, bias="regularised"), "dcd", stop=Gap(1e-3) | Epochs(100))
+    assert found.certificate.primal >= one.certificate.dual
+    assert one.certificate.primal >= found.certificate.dual
+    assert found.epochs <= 2 * one.epochs
+    # One vector each way in a round, of float32; two of float64 in a certificate.
+    width = X.shape[1] + 1
+    per_round = 2 * 2 * 4 * width * problem.report.rounds
+    per_certificate = 2 * 2 * 8 * width * problem.report.certificates
+    assert per_round < rows.bytes_moved < 1.1 * (per_round + per_certificate) + 16 * width + 10**4
+    assert rows.seconds_overhead > 0
+    again = solve(problem.variant(C=0.1), stop=Gap(1e-3) | Epochs(100))  # the rows are still there
+    check_certificate(again, X, y, 0.1, loss="hinge", bias="regularised")
+
+
+def test_linear_svc_on_arrays_frames_bags_and_files(client, corpus, tmp_path):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = np.where(X[:, 0] - X[:, 1] + rng.normal(size=300) > 0, "yes", "no")
+    weight = rng.integers(1, 4, 300).astype(float)
+    local = LinearSVC(0.1, class_weight="balanced", random_state=0).fit(X, y, weight)
+    options = {"C": 0.1, "class_weight": "balanced", "random_state": 0, "store_dual": True}
+    remote = LinearSVC(**options).fit(
+        da.from_array(X, chunks=(75, 3)),
+        da.from_array(y, chunks=75),
+        da.from_array(weight, chunks=75),
+    )
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")), npartitions=3)
+    series = dd.from_pandas(pd.DataFrame({"y": (y == "yes") * 1, "w": weight}), npartitions=3)
+    framed = LinearSVC(**options).fit(frame, series["y"], series["w"])
+    assert framed.feature_names_in_.tolist() == list("abcde")
+    files = [tmp_path / f"{k}.arrow" for k in range(3)]
+    for file, rows in zip(files, np.array_split(np.arange(300), 3), strict=True):
+        write_arrow(file, sp.csr_matrix(X[rows]), (y[rows] == "yes") * 2.0 - 1, weight=weight[rows])
+    filed = LinearSVC(**options).fit(DaskRows(client, files))
+    assert remote.classes_.tolist() == ["no", "yes"]
+    for model in (remote, framed, filed):
+        assert model.certificate_.relative_gap <= 1e-3
+        assert model.certificate_.primal >= local.certificate_.dual
+        assert local.certificate_.primal >= model.certificate_.dual
+        assert np.abs(model.coef_ - local.coef_).max() < 0.1 * np.abs(local.coef_).max()
+        assert model.dual_coef_.shape == (1, 300)
+    assert filed.n_features_in_ == 5
+    assert remote.cluster_.bytes_moved > 0
+
+
+def test_several_classes_and_the_path(client, corpus):
+    X, _ = corpus
+    y = np.random.default_rng(0).integers(0, 3, X.shape[0])
+    rows = DaskRows(client, bag(X, y))
+    model = LinearSVC(0.05).fit(rows)
+    assert model.coef_.shape == (3, X.shape[1])
+    for k in range(3):
+        one = LinearProblem(X, np.where(y == k, 1, -1), 0.05, bias="regularised")
+        primal = one.primal(model.coef_[k], model.intercept_[k])
+        assert model.certificates_[k].primal == pytest.approx(primal, rel=1e-9)
+    signs = np.where(y == 0, -1, 1)
+    found = path(DaskRows(client, bag(X, signs)), None, 0.01, 0.1, gap=0.05)
+    alone = path(X, signs, 0.01, 0.1, gap=0.05)
+    assert found.complete
+    assert abs(len(found) - len(alone)) <= 2
+    for C in (0.01, 0.03, 0.1):
+        solution, certificate = found.at(C)
+        problem = LinearProblem(X, signs, C)
+        assert problem.primal(solution.w) == pytest.approx(certificate.primal, rel=1e-9)
+        assert certificate.relative_gap <= 0.05
+        assert certificate.dual <= solve(problem, "dcd").certificate.primal
+
+
+def test_bad_input_is_named(client, corpus, tmp_path):
+    X, y = corpus
+    pieces = blocks(X, y)
+
+    def fit(blocks_):
+        return DistributedProblem(DaskRows(client, db.from_sequence(blocks_, npartitions=4)), 1.0)
+
+    narrow = [(pieces[0][0][:, :7], pieces[0][1]), *pieces[1:]]
+    with pytest.raises(ValueError, match=r"has \d+ features, but element 0 of partition 0 has 7"):
+        fit(narrow)
+    with pytest.raises(ValueError, match=r"worker tcp.*element 0 of partition 2 is empty"):
+        fit([*pieces[:2], (X[:0], y[:0]), pieces[3]])
+    with pytest.raises(ValueError, match="X has 4 partitions, but y has 2"):
+        DaskRows(client, da.ones((8, 2), chunks=2), da.ones(8, chunks=4))
+    whole = tmp_path / "good.arrow"
+    write_arrow(whole, X, y)
+    torn = tmp_path / "torn.arrow"
+    torn.write_bytes(whole.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"worker tcp.*torn\.arrow"):
+        DaskRows(client, [whole, torn])
+    with pytest.raises(ValueError, match="probability='platt' is not available on a cluster"):
+        LinearSVC(probability="platt").fit(da.ones((8, 2), chunks=2), da.ones(8, chunks=2))
+    worker = sorted(client.scheduler_info(n_workers=-1)["workers"])[0]
+    client.run(exec, "import bridle; bridle.__version__ = '0.0.9'", workers=[worker])
+    try:
+        with pytest.raises(ClusterError, match=f"worker {worker} has bridle 0.0.9"):
+            DaskRows(client, bag(X, y))
+    finally:
+        client.run(exec, "import bridle; bridle.__version__ = '0.1.0'", workers=[worker])
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_worker_that_is_killed(client, corpus, tmp_path, checkpoint):
+    X, y = corpus
+    rows = DaskRows(client, bag(X, y))
+    problem = DistributedProblem(
+        rows, 1.0, bias="regularised", checkpoint=tmp_path if checkpoint else None
+    )
+    victim = client.run(os.getpid)[rows._places[1]]
+    killed = threading.Event()
+
+    def kill(record):
+        if record.epoch > 2 and not killed.is_set():
+            killed.set()
+            os.kill(victim, signal.SIGKILL)
+
+    found = solve(problem, stop=Gap(1e-4) | Epochs(300), callbacks=[kill])
+    assert killed.is_set()
+    assert found.converged
+    assert len(rows.losses) == 1
+    assert "died" in rows.losses[0]
+    assert "read again" in rows.losses[0]
+    check_certificate(found, X, y, 1.0, loss="hinge", bias="regularised")
+    deadline = time.time() + 30
+    while len(client.scheduler_info(n_workers=-1)["workers"]) < 2 and time.time() < deadline:
+        time.sleep(0.1)
