@@ -108,7 +108,7 @@ void bind_dcd(nb::module_ &m) {
       .def("recentre", &ProximalBias::recentre, nb::arg("sigma"))
       .def("add", &ProximalBias::add, nb::arg("balance"))
       .def("set_balance", &ProximalBias::set_balance, nb::arg("balance"))
-      .def_prop_ro("value", &ProximalBias::value)
+      .def_prop_ro("value", [](const ProximalBias &b) { return b.value(); })
       .def_prop_ro("response", &ProximalBias::response)
       .def_prop_ro("gap", &ProximalBias::gap)
       .def_prop_ro("dual", &ProximalBias::dual)

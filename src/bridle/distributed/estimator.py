@@ -50,8 +50,8 @@ def solve_classes(problem: DistributedProblem, solver: Any, **options: Any) -> O
     positives = [1] if n == 2 else list(range(n))
     return OneVsRest(
         solve_each(
-            len(positives), lambda k: problem.variant(positive=positives[k]), solver, workers=1, start=None, keep=None,
-            **options,
+            len(positives), lambda k: problem.variant(positive=positives[k]), solver, workers=1,
+            start=None, keep=None, **options,
         )
     )  # fmt: skip
 
