@@ -125,6 +125,7 @@ def test_labels_that_are_words(tmp_path: Path) -> None:
         assert told["classes"] == ["egg, fried", "ham", "späm"]
         shown = run("predict", tmp_path / name, tmp_path / "m", *options)
         assert set(shown.stdout.splitlines()) <= set(words)
+        assert shown.stderr.startswith("error ")  # the labels were found
         assert report("predict", tmp_path / name, tmp_path / "m")["error_test"] < 0.2
 
 

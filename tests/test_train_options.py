@@ -116,7 +116,11 @@ def test_scaling_is_part_of_the_model(folder: Path, tmp_path: Path, kernel: list
         report("predict", folder / "uneven.svm", tmp_path / "m")["error_test"]
         == told["error_train"]
     )
-    if not kernel:
+    told_svmlight = run("export", tmp_path / "m", tmp_path / "m.svmlight")
+    if kernel:
+        assert "divides features by their scale" in told_svmlight.stderr
+    else:
+        assert told_svmlight.exit_code == 0
         again = report("certify", folder / "uneven.svm", tmp_path / "m")
         assert again["primal"] == pytest.approx(told["primal"], rel=1e-6)
         assert again["relative_gap"] <= told["relative_gap"] + 1e-9

@@ -83,7 +83,7 @@ def certify_model(
     its `info`, if any. The time is shared evenly.
     """
     own = model.info.get("class_weight")
-    if model.objective.weighted and own is None and sample_weight is None:
+    if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
     labels = np.asarray(y)
     strange = labels[~np.isin(labels, model.classes)]
@@ -97,7 +97,7 @@ def certify_model(
         "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,
         "n_threads": n_threads,
     }  # fmt: skip
-    weights = np.ones(len(model.classes)) if own is None else np.asarray(own, np.float64)
+    weights = check_weights(own, len(model.classes))
     each = check_weights(sample_weight, len(codes))
     if model.multi_class == "crammer_singer":
         options["sample_weight"], options["cost"] = each * weights[codes], model.info.get("cost")

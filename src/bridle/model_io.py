@@ -94,7 +94,7 @@ class Objective:
     C: float = 1.0
     bias: str = "none"
     bias_scale: float = 1.0
-    weighted: bool = False  # by sample or class weights, which the file does not hold
+    weighted: bool = False  # by weights that the file does not hold; see info["class_weight"]
 
     def as_dict(self) -> dict[str, Any]:
         """For the header; an infinite C becomes a word, which JSON has no number for."""
@@ -122,6 +122,7 @@ class LinearModel:
     fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
+    "class_weight" is part of the objective: one number for each class, see `own_weights`.
     """
 
     coef: Any  # dense, or a CSR matrix
@@ -314,7 +315,7 @@ class LinearModel:
         )  # fmt: skip
         estimator.coef_, estimator.intercept_ = self.coef, self.intercept
         estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
-        estimator.weighted_ = self.objective.weighted
+        estimator.weighted_ = self.objective.weighted or "class_weight" in self.info
         estimator.certificates_ = list(self.certificates)
         estimator.certificate_ = self.certificate
         estimator.status_ = Status(self.info["status"]) if "status" in self.info else None

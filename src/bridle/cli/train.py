@@ -346,9 +346,7 @@ def train(
         info["calibrators"] = calibrators
     common: dict[str, Any] = {
         "classes": labels,
-        "objective": Objective(
-            loss, C, bias, bias_scale, weighted=class_weight is not None or rows.weight is not None
-        ),
+        "objective": Objective(loss, C, bias, bias_scale, weighted=rows.weight is not None),
         "certificates": tuple(solution.certificate for solution in result.solutions),
         "fingerprint": fingerprint(X, y) if stored is None else stored.fingerprint(),
         "n_rows": X.shape[0],

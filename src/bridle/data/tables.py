@@ -189,7 +189,8 @@ def _columns(names: list[str], wanted: Wanted, text: tuple[str, ...], where: str
     """As in training, or as the user says."""
     if wanted.columns is not None:
         known = wanted.columns
-        label = known.label if wanted.label_column is None else wanted.label_column
+        given = wanted.label_column
+        label = known.label if given is None else _label(names, given, where)
         missing = [name for name in (*known.numbers, *known.text) if name not in names]
         if missing:
             raise ValueError(f"{where}: has no column {missing[0]!r:.40}, which the model uses")

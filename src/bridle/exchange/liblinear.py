@@ -132,7 +132,7 @@ def _weights(lines: Lines, n_rows: int, n_columns: int) -> NDArray[np.float64]:
         words = lines.next(what).split()
         if len(words) != n_columns:
             lines.fail(what, f"{len(words)}")
-        rows.append([lines.number_in(word, "a finite number") for word in words])
+        rows.append(lines.numbers_in(words))
     if lines.rest.strip():
         lines.number += 1
         lines.fail(f"the end after {n_rows} lines of weights", "more")

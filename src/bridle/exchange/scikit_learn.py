@@ -67,7 +67,7 @@ def from_sklearn(
         "hinge" if estimator.multi_class == "crammer_singer" else estimator.loss,
         float(estimator.C), "regularised" if estimator.fit_intercept else "none",
         float(estimator.intercept_scaling),
-        weighted=estimator.class_weight is not None or sample_weight is not None,
+        weighted=sample_weight is not None,
     )  # fmt: skip
     jointly = estimator.multi_class == "crammer_singer"
     coef = np.asarray(estimator.coef_, np.float64)

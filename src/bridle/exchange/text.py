@@ -49,6 +49,16 @@ class Lines:
             self.fail(expected, repr(text[:40]))
         return value
 
+    def numbers_in(self, words: list[str]) -> list[float]:
+        """Finite numbers, quickly: there may be millions of them."""
+        try:
+            values = list(map(float, words))
+            if all(map(math.isfinite, values)) and "_" not in "".join(words):
+                return values
+        except ValueError:
+            pass
+        return [self.number_in(word, "a finite number") for word in words]
+
     def count_in(self, text: str, expected: str, least: int = 0) -> int:
         """A count that fits 32 bits."""
         value = self.number_in(text, expected)
