@@ -1,0 +1,144 @@
+"""How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
+
+    python benchmarks/cluster.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64] [--work 0.05,...]
+                                 [--out FOLDER] [--dask 2]
+
+For every number of parts K and every amount of local work between two exchanges: epochs to a
+certified 1e-3, and rounds. The rows are dealt out at random. --dask also runs processes of a
+LocalCluster, and measures what a round costs beyond the work of the slowest worker. Writes
+cluster.json and cluster.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, Seconds, solve
+from bridle.data import make_corpus
+from bridle.distributed.local import LocalParts
+
+TOL = 1e-3
+
+
+def numbers(kind):
+    return lambda text: [kind(part) for part in text.split(",")]
+
+
+def simulate(X, y, C, n_parts, work, max_epochs, max_seconds):
+    parts = LocalParts(X, y, n_parts, shuffle=0)
+    problem = DistributedProblem(parts, C, bias="regularised")
+    stop = Gap(TOL) | Epochs(max_epochs) | Seconds(max_seconds)
+    found = solve(problem, Cocoa(work=work), stop=stop)
+    return {
+        "C": C, "parts": n_parts, "work": work, "epochs": found.epochs,
+        "visits": found.steps / len(y), "rounds": problem.report.rounds,
+        "gap": found.certificate.relative_gap, "converged": found.converged,
+    }  # fmt: skip
+
+
+def on_dask(X, y, C, n_workers, work):
+    import dask.bag as db
+    from bridle import DaskRows
+    from distributed import Client, LocalCluster
+
+    pieces = np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None,
+                     worker_dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        rows = DaskRows(
+            client, db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
+        )
+        problem = DistributedProblem(rows, C, bias="regularised")
+        clock = time.perf_counter()
+        found = solve(problem, Cocoa(work=work), stop=Gap(TOL) | Epochs(500))
+        seconds = time.perf_counter() - clock
+        return {
+            "C": C, "workers": n_workers, "work": work, "epochs": found.epochs,
+            "rounds": problem.report.rounds, "seconds": seconds,
+            "overhead_per_message_ms": 1e3 * rows.seconds_overhead / rows.rounds,
+            "bytes_per_round_per_worker": rows.bytes_moved / rows.rounds / n_workers,
+            "gap": found.certificate.relative_gap,
+        }  # fmt: skip
+
+
+def picture(cells, alone, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    costs = sorted(alone)
+    figure, axes = plt.subplots(1, len(costs), figsize=(5.2 * len(costs), 4), squeeze=False)
+    for axis, C in zip(axes[0], costs, strict=True):
+        for work in sorted({cell["work"] for cell in cells}):
+            own = [c for c in cells if c["C"] == C and c["work"] == work and c["converged"]]
+            axis.plot(
+                [c["parts"] for c in own], [c["epochs"] / alone[C] for c in own], "o-",
+                label=f"{work:g} epochs between exchanges",
+            )  # fmt: skip
+        axis.plot([2, 16], [2, 4], "kx", ms=9, label="target: 2 at 2, 4 at 16")
+        axis.set(
+            xscale="log", yscale="log", xlabel="workers", title=f"C = {C:g}",
+            ylabel=f"epochs to {TOL:g}, one machine = 1",
+        )  # fmt: skip
+        axis.set_xticks([1, 2, 4, 16, 64], ["1", "2", "4", "16", "64"])
+        axis.set_yticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rows", type=int, default=20_000)
+    options.add_argument("--C", type=numbers(float), default=[0.1, 1.0])
+    options.add_argument("--parts", type=numbers(int), default=[1, 2, 4, 16, 64])
+    options.add_argument("--work", type=numbers(float), default=[0.05, 0.1, 0.3, 1.0])
+    options.add_argument("--max-times", type=float, default=8.0, help="give up at so many times")
+    options.add_argument("--seconds", type=float, default=60.0, help="of a run")
+    options.add_argument("--dask", type=int, default=0)
+    options.add_argument("--out", type=Path, default=Path("out/benchmarks"))
+    args = options.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    X, y = make_corpus(args.rows)
+    alone, cells, measured = {}, [], []
+    print("C  workers  work | epochs  times  visits  rounds  gap")
+    for C in args.C:
+        one = solve(
+            LinearProblem(X, y, C, bias="regularised", n_threads=1),
+            "dcd",
+            stop=Gap(TOL) | Epochs(500),
+        )
+        alone[C] = one.epochs
+        print(f"{C:g}  one machine | {one.epochs:.4g}  1  {one.steps / len(y):.3g}")
+        for n_parts in args.parts:
+            for work in args.work:
+                cell = simulate(X, y, C, n_parts, work, args.max_times * one.epochs, args.seconds)
+                cells.append(cell)
+                print(
+                    f"{C:g}  {n_parts}  {work:g} | {cell['epochs']:.4g}  "
+                    f"{cell['epochs'] / one.epochs:.2f}  {cell['visits']:.3g}  {cell['rounds']}  "
+                    f"{cell['gap']:.1e}{'' if cell['converged'] else '  gave up'}",
+                    flush=True,
+                )
+                report = {"alone": alone, "cells": cells, "dask": measured}
+                (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
+        if args.dask:
+            measured.append(on_dask(X, y, C, args.dask, 0.1))
+            print(measured[-1], flush=True)
+    (args.out / "cluster.json").write_text(
+        json.dumps({"alone": alone, "cells": cells, "dask": measured}, indent=1)
+    )
+    picture(cells, alone, args.out / "cluster.png")
+
+
+if __name__ == "__main__":
+    main()
