@@ -204,14 +204,15 @@ class StructuredBase:
 
     def _judge_hard(self, w: Array, iterate: Any) -> Judgement:
         """Both points at their best scale, and a proof if that is what the constraints make."""
-        alpha, combination = iterate.alpha, iterate.combination
+        alpha = np.zeros(self.n_features + 1) if iterate.alpha is None else iterate.alpha
         squared_norm = float(alpha[:-1] @ alpha[:-1])
         alpha = alpha * (float(alpha[-1]) / squared_norm if squared_norm > 0 else 1.0)
         scale = self._feasible_scale(w)
         if scale is not None:
             w = scale * w
             return Judgement(w, 0.0, 0.5 * float(w @ w), alpha, self.dual(alpha), "solver")
-        proof = combination.contradiction()
+        combination = getattr(iterate, "combination", None)
+        proof = None if combination is None else combination.contradiction()
         return Judgement(w, 0.0, np.inf, alpha, self.dual(alpha), "solver", proof)
 
     def _feasible_scale(self, w: Array) -> float | None:
