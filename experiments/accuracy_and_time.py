@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from bridle import Epochs, Gap, Seconds, ValidationLoss, solve
 
-from experiments.common import LAM, Data, key_above, line
+from experiments.common import LAM, Data, key_above, line, told
 
 SIZE = (11, 5.6)
 SOLVERS = ("dcd", "svmsgd", "sgd-s", "mpu", "ocas")
@@ -63,13 +63,13 @@ def claim(n: dict[str, Any]) -> str:
         k = _at(run, ENOUGH)
         if k is not None:
             errors[name] = 100 * (run["test_error"][k] - final)
-    worst = max(abs(e) for e in errors.values())
+    worst = max((abs(e) for e in errors.values()), default=None)
     return (
         f"The optimum has a test error of {final:.2%}. {len(errors)} of {len(n['runs'])} solvers "
         f"come within {ENOUGH:.0%} of it, where their test errors differ from that by "
-        f"{worst:.2f} points at the most: what they do beyond is time without effect. From "
-        f"{ROUGH:.0%} to {FINE:.1%} svmsgd takes {_growth(n, 'svmsgd'):.0f} times the epochs, dcd "
-        f"{_growth(n, 'dcd'):.1f} times ({n['data']})."
+        f"{told(worst, '.2f')} points at the most: what they do beyond is time without effect. "
+        f"From {ROUGH:.0%} to {FINE:.1%} svmsgd takes {told(_growth(n, 'svmsgd'), '.0f')} times "
+        f"the epochs, dcd {told(_growth(n, 'dcd'), '.1f')} times ({n['data']})."
     )
 
 

@@ -100,6 +100,11 @@ def course(
     return found
 
 
+def told(value: float | None, spec: str) -> str:
+    """A number for a claim; what was not reached on somebody's data is None."""
+    return "never" if value is None or not np.isfinite(value) else format(value, spec)
+
+
 def geometric(first: float, last: float, count: int) -> list[int]:
     return sorted({int(v) for v in np.geomspace(first, last, count).round()})
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from bridle import LinearProblem, Pegasos, Steps, lam_to_C, solve
 
-from experiments.common import Data, course, geometric, key_above, level, line, optimum
+from experiments.common import Data, course, geometric, key_above, level, line, optimum, told
 
 SIZE = (13, 5.4)
 ROWS, FEATURES = 10_000, 20
@@ -87,10 +87,10 @@ def claim(n: dict[str, Any]) -> str:
     few, many = n["runs"][FEW], n["runs"][MANY]
     return (
         f"Within {n['within']:.0%} of the optimum: k = {int(MANY):,} after "
-        f"{many['steps_within']:,} iterations and {many['seconds_within']:.2g} CPU seconds, "
-        f"k = {FEW} after {few['steps_within']:,} and {few['seconds_within']:.2g} s: many rows "
-        f"in a step take fewer steps and more time. The variance of the gradient falls as "
-        f"k^{_slope(n):.2f} ({n['data']})."
+        f"{told(many['steps_within'], ',')} iterations and {told(many['seconds_within'], '.2g')} "
+        f"CPU seconds, k = {FEW} after {told(few['steps_within'], ',')} and "
+        f"{told(few['seconds_within'], '.2g')} s: many rows in a step take fewer steps and more "
+        f"time. The variance of the gradient falls as k^{_slope(n):.2f} ({n['data']})."
     )
 
 

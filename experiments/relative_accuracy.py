@@ -21,7 +21,7 @@ from bridle import (
     solve,
 )
 
-from experiments.common import Data, line
+from experiments.common import Data, line, told
 
 SIZE = (11, 5.6)
 ACCURACIES = (0.2, 0.1, 0.05, 0.02, 0.01)
@@ -65,6 +65,8 @@ def _slope(n: dict[str, Any]) -> float:
     """Of log epochs over log 1/accuracy, for sgd-s at the largest C."""
     counts = n["epochs"][f"sgd-s, C = {CS[-1]:g}"]
     kept = [(a, e) for a, e in zip(n["accuracy"], counts, strict=True) if e]
+    if len(kept) < 2:
+        return float("nan")
     a, e = np.log(np.array(kept)).T
     return float(np.polyfit(-a, e, 1)[0])
 
@@ -75,17 +77,18 @@ def _ratios(n: dict[str, Any]) -> list[float]:
     for C in CS[1:]:
         s, m = (n["epochs"][f"{name}, C = {C:g}"] for name in ("sgd-s", "sgd-m"))
         found += [b / a for a, b in zip(s, m, strict=True) if a and b]
-    return found
+    return found or [float("nan")]
 
 
 def claim(n: dict[str, Any]) -> str:
     low, high = min(_ratios(n)), max(_ratios(n))
     reached = [name for name, seconds in n["seconds"].items() if None not in seconds]
     return (
-        f"At C = {CS[-1]:g} the epochs of sgd-s grow as (1/accuracy)^{_slope(n):.2f}, near the "
-        f"proportionality of the paper. sgd-m needs {low:.2f} to {high:.2f} times as many. At all "
-        f"three C {n['at']:.0%} is certified within {MOST_SECONDS} s by {', '.join(reached)} "
-        f"({n['data']})."
+        f"At C = {CS[-1]:g} the epochs of sgd-s grow as (1/accuracy)^{told(_slope(n), '.2f')}, "
+        f"near the proportionality of the paper. sgd-m needs {told(low, '.2f')} to "
+        f"{told(high, '.2f')} times as many. "
+        f"At all three C {n['at']:.0%} is certified within {MOST_SECONDS} s by "
+        f"{', '.join(reached)} ({n['data']})."
     )
 
 

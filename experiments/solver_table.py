@@ -11,7 +11,7 @@ from typing import Any
 
 from bridle import Epochs, Gap, Seconds, solve
 
-from experiments.common import Data
+from experiments.common import Data, told
 
 SIZE = (11, 8.6)
 PUBLISHED = (("SVM-light", 23_642.0, 0.2275, 6.02), ("SVM-perf", 66.0, 0.2278, 6.03),
@@ -47,16 +47,19 @@ def _reached(n: dict[str, Any]) -> list[dict[str, Any]]:
 
 def claim(n: dict[str, Any]) -> str:
     errors = [100 * row["test_error"] for row in _reached(n)]
+    low, high = min(errors, default=None), max(errors, default=None)
     return (
         f"{len(errors)} of {len(n['solvers'])} solvers reach a certified gap of {n['gap']:.0%} "
         f"within {MOST_SECONDS} s and {MOST_EPOCHS} epochs, {', '.join(CONVERGE)} among them; "
-        f"their costs agree within that, and their test errors lie between {min(errors):.2f}% and "
-        f"{max(errors):.2f}%. The perceptrons and norma do not tend to the optimum."
+        f"their costs agree within that, and their test errors lie between {told(low, '.2f')}% and "
+        f"{told(high, '.2f')}%. The perceptrons and norma do not tend to the optimum."
     )
 
 
 def holds(n: dict[str, Any]) -> bool:
     reached = _reached(n)
+    if not reached:
+        return False
     errors = [row["test_error"] for row in reached]
     close = all(row["cost"] <= n["optimum"] * (1 + 1.02 * n["gap"]) for row in reached)
     return (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from bridle import Pegasos
 
-from experiments.common import Data, course, geometric, line, optimum, plain_ticks
+from experiments.common import Data, course, geometric, line, optimum, plain_ticks, told
 
 SIZE = (12, 5.0)
 LAM, EPS = 1e-2, 0.01
@@ -56,20 +56,23 @@ def _steps(run: tuple[np.ndarray, np.ndarray], eps: float) -> int | None:
 def _power(series: dict[str, Any]) -> float:
     """Of x, in the number of steps."""
     kept = [(x, s) for x, s in zip(series["x"], series["steps"], strict=True) if s]
+    if len(kept) < 2:
+        return float("nan")
     x, s = np.log(np.array(kept, float)).T
     return float(np.polyfit(x, s, 1)[0])
 
 
 def _spread(n: dict[str, Any]) -> float:
-    return max(n["by_rows"]["steps"]) / min(n["by_rows"]["steps"])
+    steps = [float("nan") if s is None else s for s in n["by_rows"]["steps"]]
+    return max(steps) / min(steps)
 
 
 def claim(n: dict[str, Any]) -> str:
     return (
-        f"The steps grow as (1/eps)^{_power(n['by_eps']):.2f} and (1/lam)^"
-        f"{_power(n['by_lam']):.2f}, no faster than the theorem's 1/(lam eps) up to a logarithm; "
-        f"for {n['by_rows']['x'][0]:,} to {n['by_rows']['x'][-1]:,} rows they are the same within "
-        f"a factor of {_spread(n):.2f} ({n['data']})."
+        f"The steps grow as (1/eps)^{told(_power(n['by_eps']), '.2f')} and (1/lam)^"
+        f"{told(_power(n['by_lam']), '.2f')}, no faster than the theorem's 1/(lam eps) up to a "
+        f"logarithm; for {n['by_rows']['x'][0]:,} to {n['by_rows']['x'][-1]:,} rows they are "
+        f"the same within a factor of {told(_spread(n), '.2f')} ({n['data']})."
     )
 
 
