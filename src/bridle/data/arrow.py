@@ -206,7 +206,12 @@ class ArrowRows:
         self.dtype = _numpy_dtype(schema.field("values").type.value_type)
         self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
         self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
-        self._spans = [self._locate(reader, k, base) for k in range(n_batches)]
+        self._spans = []
+        for k in range(n_batches):
+            self._spans.append(self._locate(reader, k, base))
+            if k % 256 == 255:
+                self.release()
+        self.release()
         counts = [spans.n_rows for spans in self._spans]
         self.batch_rows: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(
             np.int64
@@ -251,7 +256,8 @@ class ArrowRows:
         if b"bridle.format" not in metadata:  # from another tool
             self.n_features = np.iinfo(self.column_dtype).max
             widest = -1
-            for batch in self:
+            for rows in self.ranges(BATCH_BYTES):
+                batch = self.load(rows)
                 used = batch.columns[batch.offsets[0] : batch.offsets[-1]]
                 widest = max(widest, int(used.max(initial=-1)))
             return widest + 1
@@ -466,6 +472,13 @@ class ArrowRows:
     def error(self, k: int, what: str) -> ArrowError:
         """An error about batch k."""
         return ArrowError(f"{self.path}: batch {k}: {what}")
+
+    def release(self) -> None:
+        """Pages of the mapped file that were looked at need not stay in memory."""
+        import mmap
+
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Close the file. Views that are still in use stay valid."""
