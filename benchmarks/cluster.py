@@ -47,7 +47,7 @@ def on_dask(X, y, C, n_workers, work):
 
     pieces = np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
     with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None,
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
                      worker_dashboard_address=None, silence_logs=50) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip

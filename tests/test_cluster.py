@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -39,8 +40,8 @@ def client():
     with (
         dask.config.set({"distributed.worker.daemon": False}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-            silence_logs=50, worker_dashboard_address=None,
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0",
+            silence_logs=50, worker_dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster) as client,
     ):  # fmt: skip
@@ -196,3 +197,29 @@ def test_a_worker_that_is_killed(client, corpus, tmp_path, checkpoint):
     deadline = time.time() + 30
     while len(client.scheduler_info(n_workers=-1)["workers"]) < 2 and time.time() < deadline:
         time.sleep(0.1)
+
+
+def test_the_command_line(client, corpus, tmp_path):
+    from bridle import load_model
+    from bridle.cli import main
+    from click.testing import CliRunner
+
+    X, y = corpus
+    files = [tmp_path / f"{k}.arrow" for k in range(2)]
+    for file, (own, labels) in zip(files, blocks(X, y, 2), strict=True):
+        write_arrow(file, own, labels)
+    target = tmp_path / "out.model"
+    address = client.scheduler.address
+    words = ["train", "--dask", address, *map(str, files), str(target), "-c", "0.1", "--json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["workers"] == 2
+    assert report["bytes_moved"] > 0
+    model = load_model(target)
+    problem = LinearProblem(X, y, 0.1, bias="regularised")
+    primal = problem.primal(model.coef[0], model.intercept[0])
+    assert report["primal"] == pytest.approx(primal, rel=1e-9)
+    done = CliRunner().invoke(main, ["train", "--dask", address, str(tmp_path / "none.arrow")])
+    assert done.exit_code == 2
+    assert "none.arrow" in done.output

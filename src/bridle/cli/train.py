@@ -63,6 +63,10 @@ class TrainCommand(click.Command):
         """Translate them, and say what they stand for."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
+        if any(arg == "--dask" or arg.startswith("--dask=") for arg in args):
+            from bridle.cli.cluster import train_on_dask  # another command, with its own options
+
+            ctx.exit(train_on_dask.main(args, prog_name="bridle train", standalone_mode=False))
         try:
             translation = translate(args)
         except DialectError as error:

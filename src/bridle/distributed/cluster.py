@@ -150,7 +150,8 @@ class DaskRows:
 
     def _send(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
         try:
-            return self._actors[k].timed(method, arguments)
+            with self.client.as_current():  # actors look for a client of their own
+                return self._actors[k].timed(method, arguments)
         except RuntimeError:  # Dask knows already that the worker is gone
             return None
 
@@ -222,7 +223,8 @@ class DaskRows:
         """The actor; ValueError with the worker's name if its rows are bad."""
         while True:
             try:
-                return future.result(timeout=LOOK)
+                with self.client.as_current():
+                    return future.result(timeout=LOOK)
             except TimeoutError:
                 if not self._alive(k):
                     raise ClusterError(

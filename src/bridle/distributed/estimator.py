@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from bridle.distributed.cluster import as_rows
 from bridle.distributed.problem import DistributedProblem, ResidentAlpha, call_until_done
+from bridle.distributed.solving import solve_classes
 from bridle.estimators.base import seed_from, with_class_weight
-from bridle.machines import solve_each
 from bridle.ovr import OneVsRest
 
 
@@ -42,18 +42,6 @@ def fit_linear_svc(estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
     estimator.weighted_ = facts.weighted or estimator.class_weight is not None
     estimator.cluster_ = rows
     estimator._warn()
-
-
-def solve_classes(problem: DistributedProblem, solver: Any, **options: Any) -> OneVsRest:
-    """One class after the other against the rest: each has the whole cluster."""
-    n = len(problem.classes)
-    positives = [1] if n == 2 else list(range(n))
-    return OneVsRest(
-        solve_each(
-            len(positives), lambda k: problem.variant(positive=positives[k]), solver, workers=1,
-            start=None, keep=None, **options,
-        )
-    )  # fmt: skip
 
 
 def class_weights(wanted: Any, classes: Any, weights: Any) -> tuple[float, ...] | None:

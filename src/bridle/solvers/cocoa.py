@@ -46,7 +46,7 @@ class Cocoa(Solver):
     bucket: as in dcd.
     """
 
-    work: float = 0.1
+    work: float = 0.05
     bucket: int = 32
 
     name: ClassVar[str] = "cocoa"
