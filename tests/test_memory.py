@@ -22,7 +22,8 @@ def peak():
 folder, C = sys.argv[1], float(sys.argv[2])
 small = sp.random(50, 20, 0.5, "csr", np.float32)
 solve(LinearProblem(small, np.where(np.arange(50) % 2, 1.0, -1.0)))  # what code takes
-data, indices, indptr, y = (np.load(f"{folder}/{k}.npy") for k in ("data", "indices", "indptr", "y"))
+names = ("data", "indices", "indptr", "y")
+data, indices, indptr, y = (np.load(f"{folder}/{name}.npy") for name in names)
 X = sp.csr_matrix((data, indices, indptr), shape=(len(y), int(sys.argv[3])), copy=False)
 before = peak()
 assert solve(LinearProblem(X, y, C), "dcd", stop=Gap(1e-3)).converged
