@@ -40,6 +40,7 @@ def describe(cell: Cell, accuracy: float, who: str) -> str:
 def picture(cells: Sequence[Cell], accuracies: Sequence[float], path: Path) -> None:
     """Ratios to the fastest peer, one panel for each accuracy; 1 is a tie."""
     import matplotlib as mpl
+    import matplotlib.ticker
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
@@ -63,9 +64,11 @@ def picture(cells: Sequence[Cell], accuracies: Sequence[float], path: Path) -> N
             )  # fmt: skip
         axis.axvline(1, color="black", linewidth=0.8)
         axis.axvline(4, color="grey", linewidth=0.8, linestyle=":")
-        axis.set(
-            xscale="log", title=f"to {accuracy:g}", xlabel="times faster than the fastest peer"
-        )
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1.0, 2.0, 4.0)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("")
+        axis.set(title=f"to {accuracy:g}", xlabel="times faster than the fastest peer")
     axes[0, 0].set_yticks(range(len(names)), names)
     axes[0, 0].invert_yaxis()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -141,7 +141,8 @@ def picture(rows: list[dict[str, Any]], path: Path) -> None:
     time_axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds to the certified gap")
     time_axis.legend()
     error_axis.plot(sizes, [100 * row["error"] for row in rows], "o-")
-    error_axis.set(xscale="log", xlabel="rows", ylabel="test error, %", ylim=(0, None))
+    error_axis.set(xscale="log", xlabel="rows", ylabel="test error, %",
+                   ylim=(0, 130 * max(row["error"] for row in rows)))  # fmt: skip
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
