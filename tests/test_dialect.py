@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from bridle import folds
 from bridle.cli import main
 from bridle.cli.dialect import DialectError, translate
 from bridle.data import write_svmlight
@@ -48,6 +51,8 @@ def draw(n_classes: int, n_rows: int = 150) -> tuple[csr_matrix, np.ndarray]:
         ("-v 5 -C d", "--loss squared_hinge --bias none --folds 5 --search-c d"),
         ("-s 3 -c 2 -w1 2 -w-1 0.5 -e 0.01 d m", "--loss hinge --bias none --weight 1=2 "
          "--weight -1=0.5 --gap 0.001 -c 2 d m"),
+        ("-w1 0.123456789 -B 1.23456789 d", "--loss squared_hinge --bias regularised --bias-scale "
+         "1.23456789 --weight 1=0.123456789 d"),
     ],
 )  # fmt: skip
 def test_translation(line: str, native: str) -> None:
@@ -184,3 +189,35 @@ def test_the_search_for_c(tmp_path: Path) -> None:
     assert not (tmp_path / "d.model").exists()
     report = json.loads(run("train", tmp_path / "d", "--search-c", "-c", 0.5, "--json").stdout)
     assert min(part["C"] for part in report["tried"]) == 0.5
+
+
+@pytest.mark.parametrize("solved", [0, 2])
+def test_ctrl_c_in_a_cross_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, solved: int
+) -> None:
+    """No accuracy of folds that were never solved."""
+    X, y = draw(2, 200)
+    write_svmlight(tmp_path / "d", X, y)
+    plain, calls = folds.solve_multiclass, 0
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > solved:
+            options["watch"] = lambda k, record: os.kill(os.getpid(), signal.SIGINT)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(folds, "solve_multiclass", interrupted)
+    line = ["train", tmp_path / "d", "--gap", 1e-12, "--solver", "pegasos", "--folds", 3]
+    told = run(*line, "--max-epochs", 20)
+    assert (told.exit_code, told.stdout) == (3, "")
+    assert "no accuracy" in told.stderr
+    calls = 0
+    report = json.loads(run(*line, "--max-epochs", 20, "--json").stdout)
+    assert (report["accuracy"], report["status"]) == (None, "interrupted")
+    calls = 0 if solved == 0 else -1  # the folds of the first C, then those of the second
+    searched = run(*line, "--max-epochs", 20, "--search-c", "-c", 0.5)
+    assert searched.exit_code == 3
+    assert "stopped by Ctrl-C at C = " in searched.stderr
+    assert searched.stdout.count("Best C = 0.5") == (solved > 0)
+    assert "-100" not in searched.stdout

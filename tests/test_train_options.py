@@ -15,7 +15,7 @@ import bridle
 import numpy as np
 import pytest
 from bridle.cli import main
-from bridle.data import read_svmlight, write_svmlight
+from bridle.data import read_svmlight, write_arrow, write_svmlight
 from bridle.model_io import load_model
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix, random_array
@@ -90,6 +90,21 @@ def test_probabilities(
     prior = np.bincount(np.searchsorted(classes, y)) / len(y)
     # Better than the shares of the classes, by far: cross-entropy in nats.
     assert -np.log(np.maximum(own, 1e-3)).mean() < 0.75 * -np.sum(prior * np.log(prior))
+
+
+def test_weights_of_rows_count_in_probabilities_and_accuracies(tmp_path: Path) -> None:
+    """A row of weight two is two rows, and one of weight zero is none."""
+    X, y = draw(2, 200)
+    weight = np.where(y > 0, 3.0, 1.0)
+    weight[:20] = 0.0
+    write_arrow(tmp_path / "d.arrow", X, y, weight=weight)
+    run("train", tmp_path / "d.arrow", tmp_path / "m", "--probability", "platt", "--seed", 3)
+    found = load_model(tmp_path / "m").predict_proba(X)
+    svc = bridle.LinearSVC(probability="platt", random_state=3).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(found, svc.predict_proba(X), atol=1e-3)
+    told = report("train", tmp_path / "d.arrow", "--folds", 5, "--seed", 3)
+    total = told["accuracy"] * weight.sum()
+    assert total == pytest.approx(round(total))
 
 
 def test_probabilities_need_to_be_trained(folder: Path, tmp_path: Path) -> None:

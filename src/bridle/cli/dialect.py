@@ -53,7 +53,8 @@ def translate(arguments: list[str]) -> Translation:
                 raise DialectError(f"{word}: expected a value after it")
             value = left.pop(0)
             if letter == "w":
-                weights += ["--weight", f"{_label(word)}={_number(word, value):g}"]
+                _number(word, value)
+                weights += ["--weight", f"{_label(word)}={value}"]
             else:
                 given[letter] = value
         elif letter in WITHOUT and len(word) == 2:
@@ -88,7 +89,7 @@ def _bias(given: dict[str, str]) -> list[str]:
         return ["--bias", "free"]
     if scale <= 0:
         return ["--bias", "none"]
-    return ["--bias", "regularised", *(["--bias-scale", f"{scale:g}"] if scale != 1 else [])]
+    return ["--bias", "regularised", *(["--bias-scale", given["B"]] if scale != 1 else [])]
 
 
 def _others(given: dict[str, str]) -> list[str]:

@@ -303,8 +303,8 @@ def train(
         how = search if search_c else cross_validate
         with reported():
             reached = how(
-                solved, codes, len(labels), start, folds or 5, row_weight, options, gap,
-                quiet=quiet, as_json=as_json,
+                solved, codes, len(labels), start, folds or 5, row_weight, rows.weight, options,
+                gap, quiet=quiet, as_json=as_json,
             )  # fmt: skip
         ctx.exit(REACHED if reached else NOT_REACHED)
     if C is None:
@@ -336,7 +336,7 @@ def train(
     if probability is not None and result.status.value != "interrupted":
         with clock.timing("calibrate"), reported():
             calibrators = _calibrate(
-                probability, solved, codes, len(labels), C, row_weight, options, seed
+                probability, solved, codes, len(labels), C, row_weight, rows.weight, options, seed
             )
     from bridle.model_io import LinearModel, Objective, fingerprint, save_model
 
@@ -470,24 +470,27 @@ def _calibrate(
     n_classes: int,
     C: float,
     row_weight: Any,
+    counts: Any,
     options: dict[str, Any],
     seed: int,
 ) -> list[dict[str, Any]] | None:
-    """Calibrators as JSON, fitted to scores of rows by models that have not seen them."""
+    """Calibrators as JSON, fitted to scores of rows by models that have not seen them.
+
+    row_weight: in the objective; counts: in the calibration, None if each row counts 1.
+    """
     import numpy as np
     from bridle.calibration import fit_calibrators
     from bridle.folds import deal, held_out_scores
 
     row = np.ones(len(codes)) if row_weight is None else row_weight
+    counts = np.ones(len(codes)) if counts is None else counts
+    folds = deal(np.where(counts > 0, codes, -1), 5, seed)
     held = held_out_scores(
-        X, codes, n_classes, C, deal(codes, 5, seed), lambda mask: np.where(mask, row, 0.0),
-        **options,
-    )  # fmt: skip
+        X, codes, n_classes, C, folds, lambda mask: np.where(mask, row, 0.0), **options
+    )
     if held.interrupted:
         return None
-    found = fit_calibrators(
-        method, held.scores, codes, n_classes, options["multi_class"], np.ones(len(codes))
-    )
+    found = fit_calibrators(method, held.scores, codes, n_classes, options["multi_class"], counts)
     return [calibrator.as_dict() for calibrator in found]
 
 
@@ -568,10 +571,14 @@ def _per_class(classes: Any, result: Machines) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None) -> float:
+def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None) -> float | None:
+    """The error rate; None if the file has none of the model's labels."""
     import numpy as np
 
     rows = read(test, threads, model)
+    if not np.isin(rows.y, model.classes).any():
+        click.echo(f"bridle: {test}: none of its labels is one of the model's classes", err=True)
+        return None
     guesses = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
     return float(np.mean(guesses != rows.y))
 
