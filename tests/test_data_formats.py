@@ -256,6 +256,9 @@ WRONG = {
     "label": ("a,label\n1,2\n1,inf\n", "labels that are not finite"),
     "no label": ("a,label\n1,x\n1,\n", "rows without a label"),
     "twice": ("a,a,label\n1,2,3\n", ":1: two columns are called 'a'"),
+    "row or names": ("5.1,3,iris\n4.9,2,rose\n", r":1: are these the names .* '5.1' is a number"),
+    "row with a gap": ("5.1,,iris\n4.9,2,rose\n", ":1: are these the names"),
+    "a single line": ("5.1,3,iris\n", ":1: are these the names"),
     "quote": ('a,label\n1,"2\n', ":2: no CSV"),
     "latin": ("a,label\n1,\xe4\n".encode("latin-1"), ": no CSV in UTF-8"),
 }
@@ -288,6 +291,25 @@ def test_bad_parquet(tmp_path: Path) -> None:
             read_data(path)
     path.write_bytes(b"PAR1 nothing PAR1")
     assert run("train", path).stderr.startswith(f"bridle: {path}: not a Parquet file")
+
+
+def test_numbers_are_not_hashed_in_the_place_of_text(tmp_path: Path) -> None:
+    """A table says "7", an integer column 7.0: other features."""
+    (tmp_path / "d.csv").write_text("zip,label\n7,0\n8,1\nx,1\n")
+    columns = read_data(tmp_path / "d.csv", Wanted(hash_bits=4)).columns
+    pq.write_table(pa.table({"zip": [7, 8]}), tmp_path / "d.parquet")
+    with pytest.raises(ValueError, match="column 'zip' is int64, but text to the model"):
+        read_data(tmp_path / "d.parquet", Wanted(columns=columns))
+
+
+def test_a_test_file_of_other_labels_has_no_error_rate(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,label\n1,yes\n-1,no\n")
+    (tmp_path / "t.csv").write_text("a,label\n1,1\n-1,0\n")
+    line = ("train", tmp_path / "d.csv", tmp_path / "m", "--test", tmp_path / "t.csv")
+    told = run(*line)
+    assert "test error unknown" in told.stdout
+    assert "none of its labels is one of the model's classes" in told.stderr
+    assert report(*line)["error_test"] is None
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ among 2^bits that follow those of numbers, found by MurmurHash3, the same everyw
 the `Columns` it was trained with, and other tables are read by their names, in whatever order.
 
 CSV: UTF-8, separated by commas (.tsv: by tabs), quoted as usual. The first line names the columns;
-if it holds nothing but numbers there is no such line, and columns are called 1, 2, ... A column is
-text if any of its cells is neither a number nor empty. Empty cells among numbers are an error: what
-they stand for, only the user knows. Parquet: numbers and booleans, strings; no nulls.
+if it holds nothing but numbers there is no such line, and columns are called 1, 2, ... If it holds
+numbers and words, a word must stand above a number: else it may be a row, and that is an error. A
+column is text if any of its cells is neither a number nor empty. Empty cells among numbers are an
+error: what they stand for, only the user knows. Parquet: numbers and booleans, strings; no nulls.
 """
 
 from __future__ import annotations
@@ -101,12 +102,23 @@ class _CsvRows:
             raise ValueError(f"{self._name}: has no rows")
         named = not all(map(_is_number, first))
         self.names = first if named else [str(k + 1) for k in range(len(first))]
-        if not named:
-            self._rows = self._open()
+        if named and any(map(_is_number, first)):
+            self._expect_names(first, next(self._rows, (0, []))[1])
+        self._rows = islice(self._open(), int(named), None)
         self._named = named
         if len(set(self.names)) != len(self.names):
             double = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"{self._name}:1: two columns are called {double!r:.40}")
+
+    def _expect_names(self, first: list[str], second: list[str]) -> None:
+        """Words above numbers show that the first line names the columns: it has numbers, too."""
+        above = zip(first, second, strict=False)
+        if not any(a.strip() and not _is_number(a) and _is_number(b) for a, b in above):
+            number = next(filter(_is_number, first))
+            raise ValueError(
+                f"{self._name}:1: are these the names of the columns, or a row? {number!r:.40} is "
+                "a number; put a line of names above the rows, none of them a number"
+            )
 
     def where(self, row: int) -> int:
         """The line of a row: looked for when it is needed, in the file."""
@@ -170,6 +182,8 @@ def read_parquet(path: StrPath, wanted: Wanted) -> Data:
         kind = values.type
         if n in texts:
             block[n] = values.cast(pa.string()).to_pylist()
+        elif n in columns.text:
+            raise ValueError(f"{name}: column {n!r} is {kind}, but text to the model")
         elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
             block[n] = values.to_numpy().astype(np.float64)
         else:
