@@ -44,7 +44,7 @@ def build(model: Any) -> Any:
     weights = model.coef[0] if two else model.coef.T
     constants = {
         "weights": weights, "intercept": model.intercept[0] if two else model.intercept,
-        "classes": labels, "zero": np.float64(0.0),
+        "classes": labels,
     }  # fmt: skip
     nodes = [
         helper.make_node("Cast", ["X"], ["doubles"], to=TensorProto.DOUBLE),
@@ -52,6 +52,7 @@ def build(model: Any) -> Any:
         helper.make_node("Add", ["product", "intercept"], ["scores"]),
     ]
     if two:
+        constants["zero"] = np.float64(0.0)
         nodes += [
             helper.make_node("Greater", ["scores", "zero"], ["positive"]),
             helper.make_node("Cast", ["positive"], ["code"], to=TensorProto.INT64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,14 @@ def to_sklearn(model: Any) -> Any:
     if "feature_names" in model.info:
         peer.feature_names_in_ = np.array(model.info["feature_names"], dtype=object)
     return peer
+
+
+def _row_weights(sample_weight: ArrayLike | None) -> dict[str, Any]:
+    """For compute_class_weight: "balanced" counts rows by their weights since scikit-learn 1.7."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    counts = "sample_weight" in signature(compute_class_weight).parameters
+    return {"sample_weight": sample_weight} if counts else {}
 
 
 def from_sklearn(
@@ -62,7 +71,9 @@ def from_sklearn(
     codes = np.searchsorted(classes, y)
     if not np.array_equal(classes[np.minimum(codes, len(classes) - 1)], y):
         raise ValueError("y has labels that the estimator was not trained on")
-    balance = compute_class_weight(estimator.class_weight, classes=classes, y=np.asarray(y))
+    balance = compute_class_weight(
+        estimator.class_weight, classes=classes, y=np.asarray(y), **_row_weights(sample_weight)
+    )
     objective = Objective(
         "hinge" if estimator.multi_class == "crammer_singer" else estimator.loss,
         float(estimator.C), "regularised" if estimator.fit_intercept else "none",
