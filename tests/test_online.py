@@ -13,6 +13,7 @@ from bridle import (
 )
 from bridle.data import make_corpus
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
@@ -277,3 +278,14 @@ def test_calls_that_do_not_fit():
         model.partial_fit(X, np.full(100, 7))
     with pytest.raises(ValueError, match="passes must be at least 1"):
         OnlineSVC(passes=0).fit(X, y)
+
+
+def test_a_first_block_that_is_refused_leaves_nothing_behind():
+    X, y = np.eye(4), np.array([0, 1, 2, 1])
+    model = OnlineSVC()
+    with pytest.raises(ValueError, match="the label 2 is none of the classes"):
+        model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    assert model.n_rows_seen_ == 4

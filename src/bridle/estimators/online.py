@@ -112,15 +112,15 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, labels = validate_data(self, X, y, reset=first, **_MATRIX)
-        if first:
-            assert classes is not None
-            self._learner = self._new(np.unique(classes), X.shape[1])
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        given = self.classes_ if classes is None else np.unique(classes)
+        if not first and not np.array_equal(given, self.classes_):
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
                 f"{self.classes_!r}"
             )
-        self._learner.learn(X, labels, row_weights(sample_weight, X.shape[0]))
+        learner = self._new(given, X.shape[1]) if first else self._learner
+        learner.learn(X, labels, row_weights(sample_weight, X.shape[0]))
+        self._learner = learner  # not before: a first block that is refused leaves nothing behind
         self._show()
         return self
 
