@@ -140,10 +140,19 @@ def test_boundaries(model, data):
         pyplot.close(ax.figure)
 
 
-def test_rings_by_dual_variables_and_by_margins_agree():
-    X, y = MOONS
-    with_dual, without = (LinearSVC(store_dual=s).fit(X, y) for s in (True, False))
-    assert np.array_equal(support_vectors(with_dual, X, y), support_vectors(without, X, y))
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("data", [MOONS, BLOBS], ids=["moons", "blobs"])
+def test_rings_by_dual_variables_and_by_margins_agree(data, multi_class):
+    X, y = data
+    for steps in ((), (StandardScaler(),)):
+        with_dual, without = (
+            make_pipeline(*steps, LinearSVC(multi_class=multi_class, store_dual=s)).fit(X, y)
+            for s in (True, False)
+        )
+        expected = support_vectors(with_dual, X, y)
+        assert np.array_equal(expected, support_vectors(without, X, y))
+        if not steps:
+            assert np.array_equal(expected, support_vectors(without[-1], X, y))
 
 
 def test_boundaries_of_frames_and_of_what_is_not_flat():

@@ -258,16 +258,25 @@ def support_vectors(model: Any, X: Any, y: Any) -> Any:
     if signed is not None and signed.shape[1] == len(X):
         # Interior point methods leave a trace of every row.
         return np.flatnonzero(np.abs(signed).max(axis=0) > 1e-5 * np.abs(signed).max())
-    scores = model.decision_function(_framed(X, getattr(model, "feature_names_in_", None)))
+    from bridle.machines import function_scores, pairs
+
+    framed = _framed(X, getattr(model, "feature_names_in_", None))
+    scores = model.decision_function(framed)
     codes = np.searchsorted(model.classes_, y)
     if scores.ndim == 1:
         return np.flatnonzero(np.where(codes == 1, 1, -1) * scores <= 1 + 1e-3)
     multi_class = getattr(inner, "multi_class", "crammer_singer")
-    if multi_class == "ovo":
-        return np.empty(0, np.intp)  # votes are no margins
+    if multi_class == "ovo":  # votes are no margins: the functions themselves
+        before = len(getattr(model, "steps", ())) > 1
+        inputs = model[:-1].transform(framed) if before else framed
+        scores = function_scores(np.asarray(inputs, np.float64), inner.coef_, inner.intercept_)
+        sides = np.array(pairs(len(model.classes_)))
+        signs = (codes[:, None] == sides[:, 0]) * 1.0 - (codes[:, None] == sides[:, 1])
+        return np.flatnonzero(((signs != 0) & (signs * scores <= 1 + 1e-3)).any(axis=1))
+    if multi_class == "ovr":  # a row is in every problem, in one of them as the class
+        signs = np.where(codes[:, None] == np.arange(scores.shape[1]), 1.0, -1.0)
+        return np.flatnonzero((signs * scores <= 1 + 1e-3).any(axis=1))
     own = scores[np.arange(len(codes)), codes]
-    if multi_class == "ovr":
-        return np.flatnonzero(own <= 1 + 1e-3)
     others = scores.copy()
     others[np.arange(len(codes)), codes] = -np.inf
     return np.flatnonzero(own - others.max(axis=1) <= 1 + 1e-3)
