@@ -17,6 +17,7 @@ import pytest
 from bridle.cli import main
 from bridle.data import read_svmlight, write_arrow, write_svmlight
 from bridle.model_io import load_model
+from bridle.multiclass import solve_multiclass
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix, random_array
 
@@ -105,6 +106,42 @@ def test_weights_of_rows_count_in_probabilities_and_accuracies(tmp_path: Path) -
     told = report("train", tmp_path / "d.arrow", "--folds", 5, "--seed", 3)
     total = told["accuracy"] * weight.sum()
     assert total == pytest.approx(round(total))
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+def test_the_proof_of_pairs(folder: Path, tmp_path: Path, bias: str) -> None:
+    """The dual variables of each pair give its weights, and rows of other classes have none."""
+    report("train", folder / "three.svm", tmp_path / "m", "--multiclass", "ovo", "--proof",
+           "--weight", "2=3", "--bias", bias)  # fmt: skip
+    model = load_model(tmp_path / "m")
+    X, y = read_svmlight(folder / "three.svm")
+    for k, (i, j) in enumerate([(1, 2), (1, 3), (2, 3)]):
+        signs = 1.0 * (y == i) - (y == j)
+        assert not model.alpha[k][signs == 0].any()
+        assert (model.alpha[k] <= np.where(y == 2, 3.0, 1.0) + 1e-9).all()
+        w = X.T @ (model.alpha[k] * signs)
+        b = (model.alpha[k] @ signs) if bias == "regularised" else 0.0
+        dual = model.alpha[k].sum() - 0.5 * (w @ w + b * b)
+        assert dual == pytest.approx(model.certificates[k].dual, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "share"), [([], 3.0), (["--probability", "platt"], 0.5), (["--folds", "4"], 0.75)]
+)
+def test_seconds_are_for_all_fits_together(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], share: float
+) -> None:
+    given = []
+
+    def spied(*arguments: Any, **options: Any) -> Any:
+        given.append(options["stop"])
+        return solve_multiclass(*arguments, **options)
+
+    monkeypatch.setattr("bridle.multiclass.solve_multiclass", spied)
+    monkeypatch.setattr("bridle.folds.solve_multiclass", spied)
+    run("train", folder / "two.svm", tmp_path / "m", "--max-seconds", 3, *options)
+    seconds = [rule.s for stop in given for rule in stop.rules if isinstance(rule, bridle.Seconds)]
+    assert seconds == [share] * round(3 / share)
 
 
 def test_probabilities_need_to_be_trained(folder: Path, tmp_path: Path) -> None:

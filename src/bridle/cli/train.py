@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bridle.model_io import LinearModel
     from bridle.stored import StoredRows
 
+CALIBRATION_FOLDS = 5
 TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
 EPILOG = """\b
 Examples:
@@ -130,7 +131,10 @@ class TrainCommand(click.Command):
 )
 @click.option("--degree", type=int, default=3, show_default=True, help="Of the poly kernel.")
 @click.option("--coef0", type=float, default=0.0, show_default=True, help="Of poly and sigmoid.")
-@click.option("--max-seconds", type=Positive, help="Stop solving after so many seconds.")
+@click.option(
+    "--max-seconds", type=Positive,
+    help="Stop solving after so many seconds; folds and calibrations share them.",
+)  # fmt: skip
 @click.option(
     "--max-epochs", type=Positive, default=1000, show_default=True,
     help="Stop after so many passes over the data.",
@@ -276,12 +280,13 @@ def train(
     if stored is None:
         labels, codes = np.unique(y, return_inverse=True)
     else:
-        labels = stored.classes
+        labels, codes = stored.classes, None
     if len(labels) < 2:
         raise InputError(f"{data}: every row has the label {plain(labels[0])}: nothing to learn")
     stop = Gap(gap) | Epochs(max_epochs)
     if max_seconds is not None:
-        stop = stop | Seconds(max_seconds)
+        fits = folds or (5 if search_c else 1 if probability is None else 1 + CALIBRATION_FOLDS)
+        stop = stop | Seconds(max_seconds / fits)
     sizes = largest_values(X) if scale else None
     solved = X if sizes is None else divided(X, sizes)
     class_weight = _class_weights(weights, labels)
@@ -360,7 +365,7 @@ def train(
     }
     fitted: LinearModel | KernelModel
     if settled is None:
-        alpha = np.vstack([solution.alpha for solution in result.solutions]) if proof else None
+        alpha = _dual_variables(result, codes, row_weight) if proof else None
         coef = result.coef if sizes is None else result.coef / sizes
         fitted = LinearModel(
             coef=coef, intercept=result.intercept, alpha=alpha, multi_class=multiclass, **common
@@ -484,7 +489,7 @@ def _calibrate(
 
     row = np.ones(len(codes)) if row_weight is None else row_weight
     counts = np.ones(len(codes)) if counts is None else counts
-    folds = deal(np.where(counts > 0, codes, -1), 5, seed)
+    folds = deal(np.where(counts > 0, codes, -1), CALIBRATION_FOLDS, seed)
     held = held_out_scores(
         X, codes, n_classes, C, folds, lambda mask: np.where(mask, row, 0.0), **options
     )
@@ -512,6 +517,22 @@ def _columns_info(rows: Any) -> dict[str, Any]:
         return {}
     names = {} if rows.columns.hash_bits else {"feature_names": list(rows.columns.numbers)}
     return {"columns": rows.columns.as_dict(), **names}
+
+
+def _dual_variables(result: Machines, codes: Any, row_weight: Any) -> Any:
+    """A row for each problem; the dual variables of rows that are not in it are zero."""
+    import numpy as np
+    from bridle.machines import pairs
+    from bridle.ovo import rows_of
+
+    alphas = [solution.alpha for solution in result.solutions]
+    if result.multi_class != "ovo":
+        return np.vstack(alphas)
+    weight = np.ones(len(codes)) if row_weight is None else row_weight
+    table = np.zeros((len(alphas), len(codes)))
+    for own, alpha, pair in zip(table, alphas, pairs(int(codes.max()) + 1), strict=True):
+        own[rows_of(codes, pair, weight)] = alpha
+    return table
 
 
 def _gamma(text: str) -> float | str:
