@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, solve
 from bridle.solvers import REGISTRY, solver_class, solver_from
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.structured import OracleError, StructuredProblem, check_oracle
+from bridle.structured.oracle import SparseVector, sparse_vector
 
 from structured_cases import both_problems, chain_data, exact_optimum, plain_primal
 
@@ -215,6 +218,51 @@ def test_check_oracle_tells_what_is_wrong():
         argmax=lambda x, w, truth=None: tuple([next(calls) % 2] * len(x))
     )
     assert not check_oracle(object(), samples)
+    assert "no samples" in str(check_oracle(oracle, []))
+    assert not check_oracle(oracle, [])
+    assert "outputs: ZeroDivisionError" in report(outputs=lambda x: 1 / 0)
+    # Outputs that are too few look like an argmax outside of them.
+    assert "better than all of outputs" in report(outputs=lambda x: [tuple([0] * len(x))])
+    found = report(argmax=lambda x, w, truth=None: tuple([0] * len(x)))
+    assert found.count("sample 0: argmax (margin)") == 1  # not once for each w
+
+
+def test_check_oracle_looks_at_batches():
+    class Batches:
+        def __init__(self, oracle, batch):
+            self.n_features, self.outputs = oracle.n_features, oracle.outputs
+            self.features, self.loss, self.argmax = oracle.features, oracle.loss, oracle.argmax
+            self.argmax_batch = batch
+
+    oracle, X, Y = chain_data(0)
+    samples = list(zip(X[:4], Y[:4], strict=True))
+
+    def right(xs, w, truths=None):
+        return [oracle.argmax(x, w, None if truths is None else truths[i])
+                for i, x in enumerate(xs)]  # fmt: skip
+
+    assert check_oracle(Batches(oracle, right), samples)
+    for batch, message in (
+        (lambda xs, w, truths=None: right(xs, w), r"argmax_batch \(margin\) differs"),
+        (lambda xs, w, truths=None: right(xs, w)[1:], "gave 3 answers to 4 inputs"),
+        (lambda xs, w, truths=None: 1 / 0, "argmax_batch .*ZeroDivisionError"),
+    ):
+        report = check_oracle(Batches(oracle, batch), samples)
+        assert not report
+        assert re.search(message, str(report)), report
+
+
+@pytest.mark.parametrize(("features", "message"), [
+    ((np.array([0.5, 2.5]), np.array([0, 1])), "whole numbers first"),
+    ((1.0, 2.0), "a pair"), ((0, 1), "a pair"), (([0, 1], [1.0]), "a pair"),
+    (([0, 3], [1.0, 1.0]), "outside 0..2"),
+    (SparseVector(np.array([3]), np.array([1.0])), "outside 0..2"),
+    (SparseVector(np.array([-1]), np.array([1.0])), "outside 0..2"),
+])  # fmt: skip
+def test_features_that_cannot_be(features, message):
+    with pytest.raises(ValueError, match=message):
+        sparse_vector(features, 3)
+    assert len(sparse_vector(([], []), 3).indices) == 0
 
 
 def test_names_are_checked():

@@ -93,11 +93,9 @@ def _without_zeros(indices: Indices, values: Array) -> SparseVector:
 def sparse_vector(features: Any, n_features: int) -> SparseVector:
     """What `features` returned; ValueError says what is wrong with it."""
     if isinstance(features, SparseVector):
-        return features
-    if isinstance(features, tuple):
-        if len(features) != 2 or np.shape(features[0]) != np.shape(features[1]):
-            raise ValueError("features must be an array or a pair (indices, values) of equal sizes")
-        vector = from_entries(*features)
+        vector = features
+    elif isinstance(features, tuple):
+        vector = _from_pair(features)
     elif hasattr(features, "tocoo"):
         coo = features.tocoo()
         if coo.shape[-1] != n_features or (coo.data.size and np.prod(coo.shape) != n_features):
@@ -116,6 +114,21 @@ def sparse_vector(features: Any, n_features: int) -> SparseVector:
     if not np.isfinite(vector.values).all():
         raise ValueError("features contain NaN or infinity")
     return vector
+
+
+def _from_pair(features: tuple[Any, ...]) -> SparseVector:
+    if (
+        len(features) != 2
+        or np.ndim(features[0]) != 1
+        or np.shape(features[0]) != np.shape(features[1])
+    ):
+        raise ValueError("features must be an array or a pair (indices, values) of equal sizes")
+    indices = np.asarray(features[0])
+    if indices.size and indices.dtype.kind not in "iu":
+        raise ValueError(
+            f"features as (indices, values) need whole numbers first, got {indices.dtype}"
+        )
+    return from_entries(indices, features[1])
 
 
 @dataclass(frozen=True)
@@ -150,8 +163,10 @@ def check_oracle(
 
     For each sample (x, y) and a few random w: features of the right size and finite; a loss that is
     finite, not negative, and 0 at the truth; an argmax that is the same twice, not worse than the
-    truth, and, where the oracle has `outputs(x)` with at most `most_outputs` of them, as good as
-    the best by brute force, with and without the loss, and rescaled if there is a `slack_argmax`.
+    truth, and, where the oracle has `outputs(x)` with at most `most_outputs` of them, exactly as
+    good as the best by brute force, with and without the loss, and rescaled if there is a
+    `slack_argmax`. An `argmax_batch` must be as good as `argmax`. Of each kind of mistake the first
+    of a sample is told.
     """
     rng = np.random.default_rng(seed)
     problems: list[str] = []
@@ -166,13 +181,43 @@ def check_oracle(
         return OracleReport(tuple(problems), 0, 0)
     if not hasattr(oracle, "outputs"):
         notes.append("without a method outputs(x) the argmax was not compared with brute force")
-    count = brute = 0
+    checked: list[_Sample] = []
+    brute = 0
     for i, (x, y) in enumerate(samples):
-        count += 1
         sample = _Sample(oracle, int(n_features), i, x, y, problems)
+        checked.append(sample)
         weights = [np.zeros(n_features), *rng.normal(size=(n_weights, n_features))]
         brute += sample.check(weights, most_outputs)
-    return OracleReport(tuple(dict.fromkeys(problems)), count, brute, tuple(notes))
+    if not checked:
+        problems.append("there are no samples to check it on")
+    elif not problems and hasattr(oracle, "argmax_batch"):
+        _check_batch(oracle, checked, rng.normal(size=(n_weights, n_features)), problems)
+    return OracleReport(tuple(dict.fromkeys(problems)), len(checked), brute, tuple(notes))
+
+
+def _check_batch(
+    oracle: Any, samples: Sequence[_Sample], weights: Iterable[Array], problems: list[str]
+) -> None:
+    """All samples at once must be answered as well as one by one."""
+    xs, truths = [sample.x for sample in samples], [sample.y for sample in samples]
+    for w in weights:
+        for kind in ("predict", "margin"):
+            before = w.copy()
+            try:
+                given = (xs, w) if kind == "predict" else (xs, w, truths)
+                answers = list(oracle.argmax_batch(*given))
+            except Exception as error:
+                problems.append(f"argmax_batch ({kind}): {_short(error)}")
+                return
+            if not np.array_equal(before, w):
+                problems.append(f"argmax_batch ({kind}) changes w")
+            if len(answers) != len(samples):
+                problems.append(
+                    f"argmax_batch ({kind}) gave {len(answers)} answers to {len(samples)} inputs"
+                )
+                return
+            for sample, answer in zip(samples, answers, strict=True):
+                sample.compare_batch(kind, w, answer)
 
 
 @dataclass
@@ -183,6 +228,7 @@ class _Sample:
     x: Any
     y: Any
     problems: list[str]
+    said: set[str] = field(default_factory=set)  # kinds of mistakes
 
     def check(self, weights: Sequence[Array], most_outputs: int) -> bool:
         """Returns whether brute force was used."""
@@ -197,8 +243,11 @@ class _Sample:
                     self.check_argmax(kind, w, outputs)
         return outputs is not None
 
-    def say(self, what: str) -> None:
-        self.problems.append(f"sample {self.i}: {what}")
+    def say(self, what: str, detail: str = "") -> None:
+        """The details, such as numbers, of the first mistake of a kind."""
+        if what not in self.said:
+            self.said.add(what)
+            self.problems.append(f"sample {self.i}: {what}{detail}")
 
     def features(self, y: Any) -> SparseVector | None:
         try:
@@ -224,10 +273,14 @@ class _Sample:
         if not hasattr(self.oracle, "outputs"):
             return None
         found = []
-        for output in self.oracle.outputs(self.x):
-            found.append(output)
-            if len(found) > most:
-                return None
+        try:
+            for output in self.oracle.outputs(self.x):
+                found.append(output)
+                if len(found) > most:
+                    return None
+        except Exception as error:
+            self.say(f"outputs: {_short(error)}")
+            return None
         return found
 
     def ask(self, kind: str, w: Array) -> Any:
@@ -266,9 +319,22 @@ class _Sample:
         candidates = [self.y] if outputs is None else [self.y, *outputs]
         values = [v for v in (self.value(kind, w, y) for y in candidates) if v is not None]
         best = max(values)
-        if best > value + 1e-9 * max(1.0, abs(best)):
+        rounding = 1e-9 * max(1.0, abs(best))
+        if best > value + rounding:
             how = "the truth is better" if outputs is None else "brute force found a better output"
-            self.say(f"{name} is not the argmax: {how}, {best:.6g} instead of {value:.6g}")
+            self.say(f"{name} is not the argmax: {how}", f", {best:.6g} instead of {value:.6g}")
+        elif outputs is not None and value > best + rounding:
+            self.say(
+                f"{name} gives an answer that is better than all of outputs(x): it is not one of "
+                f"them, or outputs(x) lacks some", f", {value:.6g} instead of {best:.6g}"
+            )  # fmt: skip
+
+    def compare_batch(self, kind: str, w: Array, answer: Any) -> None:
+        """An answer of argmax_batch against that of argmax, which is right."""
+        value, alone = (self.value(kind, w, y) for y in (answer, self.ask(kind, w)))
+        if value is None or alone is None or abs(value - alone) <= 1e-9 * max(1.0, abs(alone)):
+            return
+        self.say(f"argmax_batch ({kind}) differs from argmax", f": {value:.6g} and {alone:.6g}")
 
 
 def _short(error: Exception) -> str:
