@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, LinearProblem, MulticlassSVC, Status, solve
+from bridle import Epochs, Gap, LinearProblem, MulticlassSVC, MultilabelSVC, Status, solve
+from bridle.estimators.base import GapWarning
 from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
 
@@ -114,6 +115,30 @@ def test_rows_without_weight_do_not_count():
     problem = StructuredProblem(oracle, X, Y, np.inf, sample_weight=weights)
     solution = solve(problem, "n-slack", stop=STOP)
     assert solution.status is Status.CONVERGED, solution.message
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e8])
+def test_the_unit_of_the_loss_changes_nothing(scale):
+    oracle, X, Y = separable_chain(1)
+    optimum = solve(StructuredProblem(oracle, X, Y, np.inf), stop=STOP).certificate.primal
+    oracle.cost = scale * oracle.cost
+    solution = solve(StructuredProblem(oracle, X, Y, np.inf), stop=STOP)
+    assert solution.status is Status.CONVERGED, solution.message
+    assert solution.certificate.primal == pytest.approx(scale**2 * optimum, rel=1e-5)
+    other = tuple((k + 1) % oracle.K for k in Y[4])
+    impossible = StructuredProblem(oracle, [*X, X[4]], [*Y, other], np.inf)
+    check_proof(impossible, solve(impossible, stop=STOP))
+
+
+def test_an_estimator_keeps_the_proof():
+    X, Y = np.array([[1.0], [1.0]]), np.array([[0], [1]])
+    with pytest.warns(GapWarning, match="proves that no w separates"):
+        model = MultilabelSVC(C=np.inf).fit(X, Y)
+    assert model.status_ is Status.INFEASIBLE
+    proof = model.proof_
+    assert np.abs(proof.weights @ proof.psi.toarray()).max() <= 1e-12
+    assert proof.weights @ proof.losses > 0
+    assert MultilabelSVC().fit(X * [[1], [-1]], Y).proof_ is None
 
 
 @pytest.mark.parametrize("oracle", ORACLES)

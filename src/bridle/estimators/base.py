@@ -30,6 +30,7 @@ class Certified:
         self.certificate_ = solution.certificate
         self.trace_ = solution.trace
         self.status_, self.message_ = solution.status, solution.message
+        self.proof_ = solution.proof  # that a hard margin cannot be had, if that was found
         self.solver_ = solution.solver
         self.n_iter_ = int(np.ceil(solution.epochs))
 

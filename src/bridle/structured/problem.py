@@ -32,7 +32,7 @@ from bridle.rows import check_vector
 from bridle.structured.oracle import Array, Oracle, OracleError, SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
 
-FEASIBLE = 1e-9  # a violation of less than this, relative to the loss or 1, is rounding
+FEASIBLE = 1e-9  # a violation of less than this, relative to the loss or to |w||psi|, is rounding
 
 Rescaling = Literal["margin", "slack"]
 
@@ -50,7 +50,12 @@ class Constraint:
 
     def is_violated(self, w: Array) -> bool:
         """Whether w.psi < loss beyond rounding."""
-        return self.violation(w) > FEASIBLE * max(1.0, self.loss)
+        violation = self.violation(w)
+        if violation <= FEASIBLE * self.loss:
+            return False
+        # Losses may be small numbers throughout: what rounding is depends on w.psi, too.
+        size = float(np.sqrt(self.psi.squared_norm * (w @ w)))
+        return violation > FEASIBLE * min(1.0, size)
 
 
 @dataclass(frozen=True)
