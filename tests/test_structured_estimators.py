@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,9 @@ def test_segments_by_hand():
     assert list(segments(["B-A", "E-A", "S-A", "S-B", "I-B"])) == [
         ("A", 0, 2), ("A", 2, 3), ("B", 3, 4), ("B", 4, 5),
     ]  # fmt: skip
+    # Without types, as conlleval counts them; other labels are segments of their own.
+    assert list(segments(["B", "I", "O", "I", "B"])) == [("", 0, 2), ("", 3, 4), ("", 4, 5)]
+    assert list(segments(["N", "N", "O", "V"])) == [("N", 0, 1), ("N", 1, 2), ("V", 3, 4)]
     scores = score_sequences([["B-A", "I-A", "O", "B-B"]], [["B-A", "O", "O", "B-B"]])
     assert (scores.segments.true, scores.segments.found, scores.segments.correct) == (2, 2, 1)
     assert scores.segments.f1 == 0.5
@@ -251,6 +255,11 @@ def test_a_structured_model_file_holds_no_oracle(tmp_path):
     other, _, _ = chain_data(0, n_labels=5)
     with pytest.raises(ValueError, match="for the oracle ChainOracle"):
         StructuredSVM.load(tmp_path / "model", other)
+    with pytest.raises(ValueError, match="rescaling must be"):
+        replace(data, rescaling="none")
+    save_model(tmp_path / "bad", replace(data, info={"solver": "bcfw", "status": "fine"}))
+    with pytest.raises(ModelError, match="bad: malformed model: 'fine' is not"):
+        StructuredSVM.load(tmp_path / "bad", oracle)
     chain = ChainSVM().fit(X, Y)
     chain.save(tmp_path / "chain")
     with pytest.raises(ModelError, match="not structured"):

@@ -119,4 +119,9 @@ def test_bad_input(data, tmp_path):
     template = tmp_path / "template"
     template.write_text("U:%x[0,7]\n")
     assert "8 columns" in run("train", data, "--template", template, code=2)
+    run("train", data, tmp_path / "m")
+    narrow = tmp_path / "narrow.txt"
+    narrow.write_text("the\ncat\n")
+    answer = run("predict", narrow, tmp_path / "m", code=2)
+    assert "narrow.txt: the template needs 2 columns, with or without a label" in answer
     assert "not a bridle model" in run("predict", data, data, code=2)

@@ -220,7 +220,13 @@ def _read(
         return X, Y, [[[] for _ in sequence] for sequence in X]
     tokens = read_columns(path)
     template = Template(tuple(rules))
-    if not labelled and len(tokens[0][0]) == template.n_columns:
+    found, needed = len(tokens[0][0]), template.n_columns
+    if found < needed + labelled:
+        label = "and then the label" if labelled else "with or without a label after them"
+        raise InputError(
+            f"{path}: the template needs {needed} columns, {label}; the file has {found}"
+        )
+    if not labelled and found == needed:
         return [template.features(sequence) for sequence in tokens], [], tokens
     fields, Y = split_labels(tokens)
     return [template.features(sequence) for sequence in fields], Y, tokens

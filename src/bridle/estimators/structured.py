@@ -105,9 +105,13 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
         if not isinstance(model, StructuredModel):
             raise ModelError(f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not structured")
         model.check(oracle)
+        try:
+            solver, status = str(model.info["solver"]), Status(model.info["status"])
+        except (KeyError, ValueError) as error:
+            raise ModelError(f"{os.fsdecode(path)}: malformed model: {error}") from error
         estimator = cls(oracle, model.C, rescaling=model.rescaling)  # type: ignore[arg-type]
         estimator.coef_, estimator.certificate_ = model.w, model.certificate
-        estimator.solver_, estimator.status_ = model.info["solver"], Status(model.info["status"])
+        estimator.solver_, estimator.status_ = solver, status
         return estimator
 
     def predict(self, X: Sequence[Any]) -> list[Any]:

@@ -28,6 +28,8 @@ class StructuredModel:
     def __post_init__(self) -> None:
         if self.w.ndim != 1 or not np.isfinite(self.w).all():
             raise ValueError("the weights must be a vector of finite numbers")
+        if self.rescaling not in ("margin", "slack"):
+            raise ValueError(f"rescaling must be 'margin' or 'slack', got {self.rescaling!r:.20}")
 
     def check(self, oracle: Oracle) -> None:
         """ValueError if these cannot be the weights of that oracle."""

@@ -1,8 +1,9 @@
 """Scores of label sequences: tokens, and segments as conlleval counts them.
 
 A segment is a maximal run of labels of one type: B-NP I-NP I-NP. As in conlleval, a run may also
-start with I- (after O or another type), end with E-, or be a single S-; a label without a hyphen
-other than O is a segment type of its own.
+start with I- (after O or another type), end with E-, or be a single S-. B, I, E and S without a
+type are of one type without a name; any other label without a hyphen is, at each token, a segment
+of its own type.
 """
 
 from __future__ import annotations
@@ -11,22 +12,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+PREFIXES = ("O", "B", "I", "E", "S")
+
 Segment = tuple[str, int, int]  # type, first position, position after the last
 
 
 def segments(labels: Sequence[str]) -> Iterator[Segment]:
     """The segments of one sequence, in order."""
-    start, kind, before = 0, "", "O"
+    start, before = 0, "O"
+    kind: str | None = None  # of the open segment
     for t, label in enumerate([*labels, "O"]):
-        prefix, _, this = str(label).partition("-")
+        prefix, hyphen, this = str(label).partition("-")
+        if not hyphen and prefix not in PREFIXES:
+            prefix, this = "S", str(label)
         inside = prefix != "O"
-        if kind and (not inside or prefix in "BS" or this != kind or before in "ES"):
+        ends = not inside or prefix in ("B", "S") or this != kind or before in ("E", "S")
+        if kind is not None and ends:
             yield kind, start, t
-            kind = ""
-        if inside and not kind:
-            start, kind = t, this or prefix
-            if not this:  # a label without a type: the whole label is one
-                kind, prefix = str(label), "I"
+            kind = None
+        if inside and kind is None:
+            start, kind = t, this
         before = prefix
 
 
