@@ -75,6 +75,10 @@ def test_what_is_wrong():
     X, Y = together(10)
     with pytest.raises(ValueError, match="a row of 0 and 1"):
         MultilabelSVC().fit(X, Y + 1)
+    with pytest.raises(ValueError, match="n_threads must be at least 1"):
+        MultilabelSVC(n_threads=0).fit(X, Y)
+    with pytest.raises(ValueError, match=r"y must have shape \(3, 3\), got \(3,\)"):
+        MultilabelSVC().fit(X, Y).score(X[:3], Y[0])
     with pytest.raises(ValueError, match="only up to 24; use pairs=False"):
         MultilabelOracle(3, 30)
     oracle, _, _ = multilabel_data()

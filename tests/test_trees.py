@@ -90,6 +90,24 @@ def test_bad_brackets(text, message):
         read_trees(text)
 
 
+@pytest.mark.parametrize("children", ["dog", (), ("a", "b"), (Tree("N", ("a",)), "b"), ["a"], (1,)])
+def test_what_is_no_tree(children):
+    with pytest.raises(ValueError, match="a tree is a label over"):
+        Tree("NN", children)
+    with pytest.raises(ValueError, match="a tree is a label over"):
+        Tree("", ("a",))
+
+
+def test_long_sentences_nest_deeply():
+    (tree,) = read_trees("(S (A a) (S (A a) (S (A a) (B b))))")
+    model = TreeSVM(C=1.0, rare=0).fit([tree.words], [tree])
+    sentence = ["a"] * 1200 + ["b"]
+    (answer,) = model.predict([sentence])
+    assert answer.words == sentence
+    assert str(answer).count("(S ") == constituents(answer).total() == 1200
+    assert model.score([sentence], [answer]) == 1.0
+
+
 def test_word_classes():
     assert word_class("1999") == "<number>"
     assert word_class("Smithing") == "<Xxing>"
@@ -247,7 +265,8 @@ def test_a_model_file_that_lies():
     fields, arrays = model.parts()
     for wrong in (
         {"rules": [[0, 0, 99, 1]]}, {"symbols": [[["S"], None], [["S"], None]]}, {"roots": []},
-        {"lexicon": {}}, {"symbols": [[[3], None]]}, {"symbols": 7},
+        {"lexicon": {}}, {"symbols": [[[3], None]]}, {"symbols": 7}, {"roots": [[0, 0]]},
+        {"cues": ["a", "a"]},
     ):  # fmt: skip
         bad = fields | {"grammar": fields["grammar"] | wrong}
         with pytest.raises((ValueError, TypeError, KeyError)):
@@ -262,6 +281,18 @@ def test_tree_svm_names_what_is_wrong():
         TreeSVM().fit([tree.words, ["a"]], [tree, tree])
     with pytest.raises(ValueError, match="1 sentences but 2 trees"):
         TreeSVM().fit([tree.words], [tree, tree])
+    with pytest.raises(TypeError, match="tree 0 is a str; read_trees"):
+        TreeSVM().fit([tree.words], [CAT])
+    with pytest.raises(ValueError, match="must not be negative"):
+        TreeSVM(order=-1).fit([tree.words], [tree])
+    with pytest.raises(ValueError, match="n_threads must be at least 1"):
+        TreeSVM(n_threads=0).fit([tree.words], [tree])
+    model = TreeSVM().fit([tree.words], [tree])
+    for sentences in (["the cat runs"], ["the", "cat"], [[1, 2]]):
+        with pytest.raises(TypeError, match="a sentence must be a list of words"):
+            model.predict(sentences)
+    with pytest.raises(ValueError, match="sentence 0 has no words"):
+        model.predict([[]])
 
 
 @pytest.mark.skipif("BRIDLE_DATA" not in os.environ, reason="needs BRIDLE_DATA")

@@ -116,7 +116,10 @@ class MultilabelSVC(Certified, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: ArrayLike) -> float:
         """1 minus the part of all labels that are wrong."""
         Y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
-        return 1.0 - float(np.mean(self.predict(X) != Y))
+        answers = self.predict(X)
+        if Y.shape != answers.shape:
+            raise ValueError(f"y must have shape {answers.shape}, got {Y.shape}")
+        return 1.0 - float(np.mean(answers != Y))
 
 
 def _rows(X: Any, *, constant: bool) -> list[Any]:

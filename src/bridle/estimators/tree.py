@@ -72,6 +72,10 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
         if len(X) != len(y):
             raise ValueError(f"there are {len(X)} sentences but {len(y)} trees")
         for i, (words, tree) in enumerate(zip(X, y, strict=True)):
+            if not isinstance(tree, Tree):
+                raise TypeError(
+                    f"tree {i} is a {type(tree).__name__}; read_trees makes trees of brackets"
+                )
             if list(words) != tree.words:
                 raise ValueError(f"tree {i} has other words than its sentence: {tree!s:.80}")
         self.model_, solution = train_tree(

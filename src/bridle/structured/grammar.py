@@ -67,6 +67,8 @@ class Grammar:
         """
         if not trees:
             raise ValueError("there are no trees to read a grammar from")
+        if order < 0 or rare < 0:
+            raise ValueError(f"order and rare must not be negative, got {order} and {rare}")
         counts = Counter(word for tree in trees for word in tree.words)
         rules: Counter[Rule] = Counter()
         roots: Counter[Symbol] = Counter()
@@ -152,9 +154,19 @@ class Grammar:
         roots = {symbol(k): int(n) for k, n in fields["roots"]}
         if not roots or "" not in lexicon or not all(lexicon.values()):
             raise ValueError("a grammar needs roots, and symbols for every word")
+        counts = [
+            *rules.values(),
+            *roots.values(),
+            *(n for s in lexicon.values() for n in s.values()),
+        ]
+        if min(counts) < 1:
+            raise ValueError("what a grammar has was seen at least once")
+        cues = _strings(fields["cues"])
+        if len(set(cues)) < len(cues):
+            raise ValueError("the cues of a grammar must be different")
         if any(s.before is not None for s in set(roots).union(*lexicon.values())):
             raise ValueError("a part of a node can be neither a root nor the symbol of a word")
-        return cls(int(fields["order"]), symbols, rules, lexicon, roots, _strings(fields["cues"]))
+        return cls(int(fields["order"]), symbols, rules, lexicon, roots, cues)
 
 
 def _strings(names: Any) -> tuple[str, ...]:
@@ -233,6 +245,8 @@ class Tables:
 
     def encode(self, words: Sequence[str]) -> tuple[Ids, Ids]:
         """The terminals of a sentence, and the cues of each."""
+        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"a sentence must be a list of words, got {words!r:.60}")
         terminals = [self.grammar.terminal(word) for word in words]
         cues = [
             # A word that is known but rare is seen as its class here.
@@ -376,6 +390,8 @@ class TreeOracle:
     """
 
     def __init__(self, grammar: Grammar, *, n_threads: int = 1) -> None:
+        if n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         self.grammar, self.n_threads = grammar, n_threads
         self.tables = grammar.tables
         self.n_features = int(self.tables.core.n_weights)

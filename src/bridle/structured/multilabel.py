@@ -44,6 +44,8 @@ class MultilabelOracle:
                 f"the best set of {n_labels} labels cannot be searched with pairs, only up to "
                 f"{MOST_LABELS}; use pairs=False"
             )
+        if n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         self.n_inputs, self.n_labels, self.pairs = n_inputs, n_labels, pairs
         self.n_threads = n_threads
         self._upper = np.triu_indices(n_labels, 1)

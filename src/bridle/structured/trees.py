@@ -30,6 +30,18 @@ class Tree:
     label: str
     children: tuple[Tree | str, ...]
 
+    def __post_init__(self) -> None:
+        children = self.children
+        fits = isinstance(children, tuple) and (
+            (len(children) == 1 and isinstance(children[0], Tree | str))
+            or (len(children) > 1 and all(isinstance(child, Tree) for child in children))
+        )
+        if not fits or not isinstance(self.label, str) or not self.label:
+            raise ValueError(
+                f"a tree is a label over a tuple of trees or of one word, "
+                f"got {self.label!r:.40} over {children!r:.60}"
+            )
+
     @property
     def is_tag(self) -> bool:
         """Whether this is the tag of one word."""
@@ -37,11 +49,14 @@ class Tree:
 
     def tagged_words(self) -> Iterator[tuple[str, str]]:
         """(word, tag), from left to right."""
-        for child in self.children:
-            if isinstance(child, str):
-                yield child, self.label
-            else:
-                yield from child.tagged_words()
+        open_ = [self]  # no recursion: the best parse of a long sentence may nest deeply
+        while open_:
+            node = open_.pop()
+            for child in reversed(node.children):
+                if isinstance(child, str):
+                    yield child, node.label
+                else:
+                    open_.append(child)
 
     @property
     def words(self) -> list[str]:
@@ -49,8 +64,16 @@ class Tree:
         return [word for word, _ in self.tagged_words()]
 
     def __str__(self) -> str:
-        inside = " ".join(str(child) for child in self.children)
-        return f"({self.label} {inside})"
+        pieces: list[str] = []
+        open_: list[Tree | str | None] = [self]  # None closes a bracket
+        while open_:
+            item = open_.pop()
+            if isinstance(item, Tree):
+                pieces.append(f" ({item.label}")
+                open_ += [None, *reversed(item.children)]
+            else:
+                pieces.append(")" if item is None else f" {item}")
+        return "".join(pieces)[1:]
 
 
 def read_trees(text: str) -> list[Tree]:
@@ -190,18 +213,17 @@ Constituent = tuple[str, int, int]
 def constituents(tree: Tree) -> Counter[Constituent]:
     """(label, begin, end) of every node but the tags, with their numbers."""
     found: Counter[Constituent] = Counter()
-
-    def visit(node: Tree, begin: int) -> int:
-        if node.is_tag:
-            return begin + 1
-        end = begin
-        for child in node.children:
-            assert isinstance(child, Tree)
-            end = visit(child, end)
-        found[node.label, begin, end] += 1
-        return end
-
-    visit(tree, 0)
+    at = 0
+    open_: list[tuple[Tree, int | None]] = [(tree, None)]  # with its beginning: children are done
+    while open_:
+        node, begin = open_.pop()
+        if begin is not None:
+            found[node.label, begin, at] += 1
+        elif node.is_tag:
+            at += 1
+        else:
+            open_.append((node, at))
+            open_ += [(child, None) for child in reversed(node.children) if isinstance(child, Tree)]
     return found
 
 
