@@ -1,23 +1,29 @@
 """How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
 
     python benchmarks/cluster.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64] [--work 0.05,...]
-                                 [--out FOLDER] [--dask 2]
+                                 [--out FOLDER] [--dask 2] [--model-rows 10000,100000]
 
 For every number of parts K and every amount of local work between two exchanges: epochs to a
 certified 1e-3, and rounds. The rows are dealt out at random. --dask also runs processes of a
-LocalCluster, and measures what a round costs beyond the work of the slowest worker. Writes
-cluster.json and cluster.png.
+LocalCluster, measures what a round costs beyond the work of the slowest worker, and compares
+seconds per round with the model
+
+    t = work N / (K r) + 2 K d b / B + t0,
+
+whose constants are measured apart: the rate r in this process on one part's rows, B and t0 with
+messages to actors that only answer. Writes cluster.json and cluster.png.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from pathlib import Path
 
 import numpy as np
-from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, Seconds, solve
+from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, Seconds, _core, solve
 from bridle.data import make_corpus
 from bridle.distributed.local import LocalParts
 
@@ -67,6 +73,81 @@ def on_dask(X, y, C, n_workers, work):
         }  # fmt: skip
 
 
+class Echo:
+    """An actor that answers what it is told."""
+
+    def echo(self, vector):
+        return vector
+
+
+def seconds_a_message(actors, size, n=60):
+    """The median, of a vector to each actor and back."""
+    vector, taken = np.ones(size, np.float32), []
+    for _ in range(n):
+        clock = time.perf_counter()
+        for answer in [actor.echo(vector) for actor in actors]:
+            answer.result()
+        taken.append(time.perf_counter() - clock)
+    return statistics.median(taken)
+
+
+def seconds_a_round(parts, C, work, n):
+    """The median over rounds, after the first, which meets cold caches."""
+    problem = DistributedProblem(parts, C, bias="regularised")
+    rounds, taken = Cocoa(work=work).iterates(problem, rng=_core.Rng(0)), []
+    for _ in range(n + 1):
+        clock = time.perf_counter()
+        next(rounds)
+        taken.append(time.perf_counter() - clock)
+    rounds.close()
+    return statistics.median(taken[1:])
+
+
+def check_model(sizes, C, n_workers, works):
+    """Seconds per round on processes of this machine: predicted, and measured."""
+    import dask.bag as db
+    from bridle import DaskRows
+    from distributed import Client, LocalCluster
+
+    lines = []
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
+                     worker_dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        actors = [
+            client.submit(Echo, actor=True, workers=[worker], pure=False).result()
+            for worker in sorted(client.scheduler_info(n_workers=-1)["workers"])
+        ]
+        seconds_a_message(actors, 1, 10)
+        latency = seconds_a_message(actors, 1)
+        for n_rows in sizes:
+            X, y = make_corpus(n_rows)
+            numbers_each = X.shape[1] + 1
+            moving = max(seconds_a_message(actors, numbers_each) - latency, 0.0)
+            pieces = np.array_split(np.random.default_rng(0).permutation(n_rows), n_workers)
+            own = pieces[0]
+            rate = X[own].nnz / seconds_a_round(LocalParts(X[own], y[own], 1), C, 1.0, 3)
+            bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
+            rows = DaskRows(client, bag)
+            for work in works:
+                model = work * X.nnz / (n_workers * rate) + moving + latency
+                taken = seconds_a_round(rows, C, work, 20)
+                lines.append({
+                    "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
+                    "rate": rate, "bandwidth": 8 * n_workers * numbers_each / max(moving, 1e-9),
+                    "latency": latency, "predicted": model, "measured": taken,
+                })  # fmt: skip
+                print(
+                    f"| {n_rows:,} | {work:g} | {1e3 * model:.1f} ms | {1e3 * taken:.1f} ms | "
+                    f"{taken / model:.2f} |  (r = {rate:.3g}/s, "
+                    f"B = {lines[-1]['bandwidth']:.3g} bytes/s, t0 = {1e3 * latency:.1f} ms)",
+                    flush=True,
+                )
+            rows.close()
+    return lines
+
+
 def picture(cells, alone, path):
     import matplotlib
 
@@ -105,11 +186,18 @@ def main() -> None:
     options.add_argument("--max-times", type=float, default=8.0, help="give up at so many times")
     options.add_argument("--seconds", type=float, default=60.0, help="of a run")
     options.add_argument("--dask", type=int, default=0)
+    options.add_argument("--model-rows", type=numbers(int), default=[10_000, 100_000])
     options.add_argument("--out", type=Path, default=Path("out/benchmarks"))
     args = options.parse_args()
+    args.parts = [n for n in args.parts if n]  # --parts 0: no simulation
     args.out.mkdir(parents=True, exist_ok=True)
+    modelled = []
+    if args.dask:
+        print("| rows | epochs a round | predicted | measured | ratio |")
+        modelled = check_model(args.model_rows, 0.1, args.dask, args.work)
     X, y = make_corpus(args.rows)
     alone, cells, measured = {}, [], []
+    report = {"alone": alone, "cells": cells, "dask": measured, "model": modelled}
     print("C  workers  work | epochs  times  visits  rounds  gap")
     for C in args.C:
         one = solve(
@@ -129,15 +217,13 @@ def main() -> None:
                     f"{cell['gap']:.1e}{'' if cell['converged'] else '  gave up'}",
                     flush=True,
                 )
-                report = {"alone": alone, "cells": cells, "dask": measured}
                 (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
         if args.dask:
             measured.append(on_dask(X, y, C, args.dask, 0.1))
             print(measured[-1], flush=True)
-    (args.out / "cluster.json").write_text(
-        json.dumps({"alone": alone, "cells": cells, "dask": measured}, indent=1)
-    )
-    picture(cells, alone, args.out / "cluster.png")
+    (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
+    if cells:
+        picture(cells, alone, args.out / "cluster.png")
 
 
 if __name__ == "__main__":

@@ -448,5 +448,6 @@ def test_every_command_is_documented() -> None:
         assert f"  {name} " in result.stdout
         assert short in result.stdout
         assert run(name, "--help").exit_code == 0
+    assert "--dask ADDRESS" in run("train", "--help").stdout
     assert run("--version").stdout == f"bridle {bridle.__version__}\n"
     assert run("no-such-command").exit_code == 2

@@ -53,6 +53,7 @@ Examples:
   bridle train news.svm news.model --probability platt
   bridle train news.svm --folds 5
   zcat log.svm.gz | bridle train - log.model --rate constant
+  bridle train --dask tcp://scheduler:8786 rows/*.arrow news.model
   bridle train -s 3 -c 1 -B 1 news.svm news.model        (LIBLINEAR's options)
 """
 
@@ -175,6 +176,11 @@ class TrainCommand(click.Command):
     help="Seconds between two checkpoints.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one.")
+@click.option(
+    "--dask", metavar="ADDRESS", expose_value=False,  # see TrainCommand
+    help="Train on the workers of this Dask scheduler: bridle train --dask tcp://HOST:8786 "
+    "FILES.arrow... [MODEL]. Has options of its own: bridle train --dask ADDRESS --help.",
+)  # fmt: skip
 @click.pass_context
 def train(
     ctx: click.Context,
