@@ -2,6 +2,7 @@
 
     python benchmarks/cluster.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64] [--work 0.05,...]
                                  [--out FOLDER] [--dask 2] [--model-rows 10000,100000]
+    python benchmarks/cluster.py --rate 200000
 
 For every number of parts K and every amount of local work between two exchanges: epochs to a
 certified 1e-3, and rounds. The rows are dealt out at random. --dask also runs processes of a
@@ -10,8 +11,9 @@ seconds per round with the model
 
     t = work N / (K r) + 2 K d b / B + t0,
 
-whose constants are measured apart: the rate r in this process on one part's rows, B and t0 with
-messages to actors that only answer. Writes cluster.json and cluster.png.
+whose constants are measured apart: the rate r in this process on one part's rows, B with messages
+to actors that only answer, t0 with rounds that visit next to nothing. Writes cluster.json and
+cluster.png.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, Seconds, _core, solve
+from bridle import (
+    Cocoa,
+    DistributedProblem,
+    DualCoordinateDescent,
+    Epochs,
+    Gap,
+    LinearProblem,
+    Seconds,
+    _core,
+    solve,
+)
 from bridle.data import make_corpus
 from bridle.distributed.local import LocalParts
 
@@ -91,16 +103,33 @@ def seconds_a_message(actors, size, n=60):
     return statistics.median(taken)
 
 
-def seconds_a_round(parts, C, work, n):
-    """The median over rounds, after the first, which meets cold caches."""
+def time_rounds(parts, C, work, n):
+    """Seconds and passes over the rows, of all parts together, of n rounds after the first."""
     problem = DistributedProblem(parts, C, bias="regularised")
-    rounds, taken = Cocoa(work=work).iterates(problem, rng=_core.Rng(0)), []
+    rounds, taken, steps = Cocoa(work=work).iterates(problem, rng=_core.Rng(0)), [], []
     for _ in range(n + 1):
         clock = time.perf_counter()
-        next(rounds)
+        steps.append(next(rounds).step)
         taken.append(time.perf_counter() - clock)
     rounds.close()
-    return statistics.median(taken[1:])
+    return statistics.median(taken[1:]), statistics.median(np.diff(steps)) / problem.n_rows
+
+
+def pass_rates(n_rows, C):
+    """Non-zeros a second of one thread: dcd's first epoch, which visits all rows, and a part's."""
+    X, y = make_corpus(n_rows)
+    problem = LinearProblem(X, y, C, bias="regularised", n_threads=1)
+    taken = []
+    for seed in range(3):
+        epochs = DualCoordinateDescent().iterates(problem, rng=_core.Rng(seed))
+        clock = time.perf_counter()
+        assert next(epochs).step == n_rows
+        taken.append(time.perf_counter() - clock)
+    seconds, passes = time_rounds(LocalParts(X, y, 1), C, 1.0, 3)
+    shown = ", ".join(f"{X.nnz / seconds:.3g}" for seconds in taken)
+    print(
+        f"{X.nnz} non-zeros; a second: dcd {shown}; a part of cocoa {passes * X.nnz / seconds:.3g}"
+    )
 
 
 def check_model(sizes, C, n_workers, works):
@@ -120,28 +149,36 @@ def check_model(sizes, C, n_workers, works):
             for worker in sorted(client.scheduler_info(n_workers=-1)["workers"])
         ]
         seconds_a_message(actors, 1, 10)
-        latency = seconds_a_message(actors, 1)
+        empty, latency = seconds_a_message(actors, 1), None
         for n_rows in sizes:
             X, y = make_corpus(n_rows)
-            numbers_each = X.shape[1] + 1
-            moving = max(seconds_a_message(actors, numbers_each) - latency, 0.0)
+            size = X.shape[1] + 1
+            moving = max(seconds_a_message(actors, size) - empty, 1e-9)
             pieces = np.array_split(np.random.default_rng(0).permutation(n_rows), n_workers)
             own = pieces[0]
-            rate = X[own].nnz / seconds_a_round(LocalParts(X[own], y[own], 1), C, 1.0, 3)
+            seconds, passes = time_rounds(LocalParts(X[own], y[own], 1), C, 1.0, 3)
+            rate = passes * X[own].nnz / seconds
             bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
             rows = DaskRows(client, bag)
+            if latency is None:
+                latency = max(time_rounds(rows, C, 1e-4, 60)[0] - moving, 0.0)
+                print(
+                    f"t0 = {1e3 * latency:.1f} ms, of which Dask's {1e3 * empty:.1f}; "
+                    f"B = {8 * n_workers * size / moving:.3g} bytes a second"
+                )
+                print("| rows | epochs a round | passes | predicted | measured | ratio |")
             for work in works:
-                model = work * X.nnz / (n_workers * rate) + moving + latency
-                taken = seconds_a_round(rows, C, work, 20)
+                # A pass leaves out rows that rest at their bounds: count those that were visited.
+                taken, passes = time_rounds(rows, C, work, 20)
+                model = passes * X.nnz / (n_workers * rate) + moving + latency
                 lines.append({
                     "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
-                    "rate": rate, "bandwidth": 8 * n_workers * numbers_each / max(moving, 1e-9),
+                    "passes": passes, "rate": rate, "bandwidth": 8 * n_workers * size / moving,
                     "latency": latency, "predicted": model, "measured": taken,
                 })  # fmt: skip
                 print(
-                    f"| {n_rows:,} | {work:g} | {1e3 * model:.1f} ms | {1e3 * taken:.1f} ms | "
-                    f"{taken / model:.2f} |  (r = {rate:.3g}/s, "
-                    f"B = {lines[-1]['bandwidth']:.3g} bytes/s, t0 = {1e3 * latency:.1f} ms)",
+                    f"| {n_rows:,} | {work:g} | {passes:.3g} | {1e3 * model:.1f} ms | "
+                    f"{1e3 * taken:.1f} ms | {taken / model:.2f} |  (r = {rate:.3g})",
                     flush=True,
                 )
             rows.close()
@@ -188,12 +225,15 @@ def main() -> None:
     options.add_argument("--dask", type=int, default=0)
     options.add_argument("--model-rows", type=numbers(int), default=[10_000, 100_000])
     options.add_argument("--out", type=Path, default=Path("out/benchmarks"))
+    options.add_argument("--rate", type=int, metavar="ROWS", help="only measure a pass over these")
     args = options.parse_args()
+    if args.rate:
+        pass_rates(args.rate, 0.1)
+        return
     args.parts = [n for n in args.parts if n]  # --parts 0: no simulation
     args.out.mkdir(parents=True, exist_ok=True)
     modelled = []
     if args.dask:
-        print("| rows | epochs a round | predicted | measured | ratio |")
         modelled = check_model(args.model_rows, 0.1, args.dask, args.work)
     X, y = make_corpus(args.rows)
     alone, cells, measured = {}, [], []

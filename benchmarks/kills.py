@@ -109,6 +109,7 @@ def kill_converters(folder: Path, n: int, chance: random.Random, data: Any) -> s
         dead = killed([*bridle, str(texts[k % 2]), str(target)], chance.uniform(0.2, 1.1) * usual)
         left = list(folder.glob(".rows.arrow.*.tmp"))
         hits += dead and len(left) == 1
+        print(f"  run {k}: {hits} of {n}", flush=True)
         for path in left:
             path.unlink()
         X2, y2 = read_arrow(target)
@@ -138,6 +139,7 @@ def kill_trainers(folder: Path, n: int, chance: random.Random, data: Any) -> str
         dead = killed([*command, "--gap", "0", *streamed], chance.uniform(0.8, 3.0))
         hit = dead and saved.exists() and saved.stat().st_mtime_ns > before
         hits += hit
+        print(f"  run {k}: {hits} of {n}; {finished} certificates recomputed", flush=True)
         for path_left in folder.glob(".checkpoint.*"):
             path_left.unlink()
         if saved.exists():
@@ -234,7 +236,9 @@ def kill_workers(folder: Path, n: int, chance: random.Random, data: Any) -> str:
                 check(claimed, X, y, found.w, found.b, alpha, 1e-3)
                 recomputed += 1
             print(
-                f"  run {k}: {killer.hits} kills, {len(rows.losses)} parts read again", flush=True
+                f"  run {k}: {hits} of {n}; {len(rows.losses)} parts read again, {recomputed} "
+                f"certificates recomputed",
+                flush=True,
             )
             rows.close()
     return (
