@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -66,6 +68,8 @@ def test_constituents_and_scores_by_hand():
     assert difference(truth, answer) == 4  # tags do not count
     score = score_trees([truth], [answer])
     assert (score.true, score.found, score.correct) == (3, 3, 1)
+    with pytest.raises(ValueError, match="sentence 0: the trees have other words"):
+        score_trees([truth], read_trees("(S (A a))"))
 
 
 def test_cleaning():
@@ -106,6 +110,24 @@ def test_long_sentences_nest_deeply():
     assert answer.words == sentence
     assert str(answer).count("(S ") == constituents(answer).total() == 1200
     assert model.score([sentence], [answer]) == 1.0
+
+
+def test_a_parser_can_be_copied_and_sent_to_another_process():
+    treebank = read_trees(TOY_TREES)
+    sentences = [tree.words for tree in treebank]
+    model = TreeSVM(C=1.0, rare=0).fit(sentences, treebank)
+    oracle = model.model_.oracle
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert copied.predict(sentences) == model.predict(sentences)
+    again = pickle.loads(pickle.dumps(oracle))
+    assert again.grammar == oracle.grammar
+    assert again.argmax_batch(sentences, model.coef_) == model.predict(sentences)
+
+
+def test_a_sentence_that_is_too_long():
+    oracle, _, _ = tree_data()
+    with pytest.raises(ValueError, match="sentence 1 has 20000 words, too many to parse with"):
+        oracle.parse([["a"], ["a"] * 20_000], np.zeros(oracle.n_features))
 
 
 def test_word_classes():

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any, Self
@@ -38,6 +38,7 @@ Rule = tuple[Symbol, Symbol, Symbol]  # parent, left child, right child
 
 N_LENGTHS = 12  # spans of this many words or more are alike
 N_CUES = 2  # of a word: what it is, and its most frequent tag
+MOST_CELLS = 1 << 27  # spans times symbols of a sentence: 2 GB for each thread
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,10 @@ class Grammar:
         """The same with numbers instead of names."""
         return Tables(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: without the tables, which are made again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def as_json(self) -> dict[str, Any]:
         """For model files."""
         number = {symbol: k for k, symbol in enumerate(self.symbols)}
@@ -130,11 +135,11 @@ class Grammar:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+    def from_json(cls, parts: Mapping[str, Any]) -> Self:
         """The grammar again; ValueError, TypeError or KeyError if it is none."""
         symbols = tuple(
             Symbol(_strings(labels), None if before is None else _strings(before))
-            for labels, before in fields["symbols"]
+            for labels, before in parts["symbols"]
         )
         if len(set(symbols)) < len(symbols) or not all(symbol.labels for symbol in symbols):
             raise ValueError("the symbols of a grammar must be different and have labels")
@@ -144,14 +149,14 @@ class Grammar:
                 raise ValueError(f"a grammar without a symbol {k!r:.20}")
             return symbols[k]
 
-        rules = {(symbol(a), symbol(b), symbol(c)): int(n) for a, b, c, n in fields["rules"]}
+        rules = {(symbol(a), symbol(b), symbol(c)): int(n) for a, b, c, n in parts["rules"]}
         if list(rules) != sorted(rules, key=_by_left):
             raise ValueError("the rules of a grammar must be in order")
         lexicon = {
             str(terminal): {symbol(k): int(n) for k, n in seen}
-            for terminal, seen in dict(fields["lexicon"]).items()
+            for terminal, seen in dict(parts["lexicon"]).items()
         }
-        roots = {symbol(k): int(n) for k, n in fields["roots"]}
+        roots = {symbol(k): int(n) for k, n in parts["roots"]}
         if not roots or "" not in lexicon or not all(lexicon.values()):
             raise ValueError("a grammar needs roots, and symbols for every word")
         counts = [
@@ -161,12 +166,12 @@ class Grammar:
         ]
         if min(counts) < 1:
             raise ValueError("what a grammar has was seen at least once")
-        cues = _strings(fields["cues"])
+        cues = _strings(parts["cues"])
         if len(set(cues)) < len(cues):
             raise ValueError("the cues of a grammar must be different")
         if any(s.before is not None for s in set(roots).union(*lexicon.values())):
             raise ValueError("a part of a node can be neither a root nor the symbol of a word")
-        return cls(int(fields["order"]), symbols, rules, lexicon, roots, cues)
+        return cls(int(parts["order"]), symbols, rules, lexicon, roots, cues)
 
 
 def _strings(names: Any) -> tuple[str, ...]:
@@ -203,6 +208,10 @@ def _branches(nodes: Sequence[Any]) -> Iterator[tuple[int, tuple[int, int], int]
             yield k, (k + 1, at[split, end]), split
 
 
+def _tables_of(grammar: Grammar) -> Tables:
+    return grammar.tables
+
+
 class Tables:
     """A grammar with numbers instead of names, as the compiled core reads it."""
 
@@ -232,6 +241,9 @@ class Tables:
         )  # fmt: skip
         self.first_root = len(self.rule) + len(self.entry)
         self.first_feature = self.first_root + len(self.root)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _tables_of, (self.grammar,)
 
     def _number_cues(self) -> None:
         """Cue 0 is outside of the sentence; then the words and classes, then the tags."""
@@ -322,6 +334,13 @@ class Tables:
         lengths = [len(terminals) for terminals, _ in sentences]
         if 0 in lengths:
             raise ValueError(f"sentence {lengths.index(0)} has no words")
+        longest = max(lengths)
+        n_cells = longest * (longest + 1) // 2 * (2 + len(self.symbol))
+        if n_cells > MOST_CELLS:
+            raise ValueError(
+                f"sentence {lengths.index(longest)} has {longest} words, too many to parse with "
+                f"{len(self.symbol)} symbols; split it"
+            )
         offsets = np.cumsum([0, *lengths]).astype(np.int64)
         nodes = np.empty((2 * int(offsets[-1]) - len(lengths), 3), np.int32)
         values = np.empty(len(lengths))

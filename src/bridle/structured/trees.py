@@ -237,6 +237,9 @@ def score_trees(truth: Sequence[Tree], answers: Sequence[Tree]) -> Score:
     """Labelled brackets of all sentences, in the truth, in the answers and in both."""
     if len(truth) != len(answers):
         raise ValueError(f"there are {len(truth)} true trees but {len(answers)} answers")
+    for i, (tree, answer) in enumerate(zip(truth, answers, strict=True)):
+        if tree.words != answer.words:
+            raise ValueError(f"sentence {i}: the trees have other words: {tree!s:.80}")
     counts = [0, 0, 0]
     for a, b in zip(map(constituents, truth), map(constituents, answers), strict=True):
         for k, counted in enumerate((a, b, a & b)):
