@@ -208,3 +208,12 @@ def test_kernels_that_keep_arrays_take_none_that_must_be_converted():
     for call in calls:
         with pytest.raises(TypeError, match="incompatible function arguments"):
             call()
+
+
+def test_a_core_of_another_version_is_refused(monkeypatch):
+    import bridle
+
+    assert _core.version == bridle.__version__
+    monkeypatch.setattr(_core, "version", "0.0.1")
+    with pytest.raises(ImportError, match=r"of version 0\.0\.1.*rebuild"):
+        bridle._check_core()

@@ -12,6 +12,21 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+
+def _check_core() -> None:
+    """A core that was built from other sources than the Python beside it fails in odd ways."""
+    from bridle import _core
+
+    found = getattr(_core, "version", "older")
+    if found != __version__:
+        raise ImportError(
+            f"the compiled core of bridle is of version {found}, but the package of {__version__}: "
+            f"rebuild or reinstall it (`pip install .` in the source folder); it is {_core.__file__}"
+        )
+
+
+_check_core()
+
 _HOME = {
     "Certificate": "bridle.certificate",
     "Record": "bridle.certificate",
