@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedProblem, solve
+from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedProblem, _core, solve
+from bridle.certificate import Certificate
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
 from bridle.solvers import solver_from
+from bridle.solvers.streamed import Descent
 from bridle.stream import RowStream
 
 N = 3000
@@ -89,6 +91,38 @@ def test_the_rows_kept_in_memory_save_reading(path: Path) -> None:
         assert solution.converged
         found[keep] = problem.stream.bytes_read
     assert found[1 << 24] < 0.7 * found[0]
+
+
+def test_rows_kept_in_memory_are_never_taken_for_all_rows(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although none of them rests, those on disk do: a certificate that fails wakes them."""
+    kept, woken = [], []
+    end, wake = Descent.end_epoch, Descent.wake_all
+
+    def noted_end(state: Descent) -> Any:
+        kept.append(state.kept is not None)
+        return end(state)
+
+    def noted_wake(state: Descent) -> None:
+        woken.append(len(kept))
+        wake(state)
+
+    monkeypatch.setattr(Descent, "end_epoch", noted_end)
+    monkeypatch.setattr(Descent, "wake_all", noted_wake)
+    problem = StreamedProblem(path, 2.0)
+    streaming(problem, keep=1 << 24)
+    iterates = solver_from("dcd").iterates(problem, start=None, rng=_core.Rng(0))
+    answer = None
+    for _ in range(40):
+        iterates.send(answer)
+        first = kept[-1] and not any(kept[:-1])
+        answer = Certificate(1.0, 0.0, "solver") if first else None
+        if any(kept[:-1]):
+            break
+        if first:
+            epoch = len(kept)
+    assert epoch in woken
 
 
 @pytest.mark.parametrize("name", ["pegasos", "sgd", "svmsgd", "asgd"])

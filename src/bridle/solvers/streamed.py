@@ -185,8 +185,11 @@ def descend(
                     step += len(piece.y)
                 seen += int(problem.stream.sizes[order].sum())
             epoch += 1
+        # The kernel knows only of the rows that it was shown: copies are never all of them.
+        whole = state.kept is None
         done = state.end_epoch()
-        if done.whole:
+        whole = whole and done.whole
+        if whole:
             whole_gap = done.gap
         elif done.gap <= 0.1 * whole_gap:
             state.wake_all()
@@ -195,7 +198,7 @@ def descend(
         certificate = yield state.iterate(step, epoch, guess)
         if certificate is not None:
             estimate.learn(certificate.relative_gap)
-            if not done.whole:
+            if not whole:
                 state.wake_all()
 
 
