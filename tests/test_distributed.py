@@ -241,3 +241,29 @@ def test_the_kernel_of_a_part_equals_its_twin():
     out = np.empty(9)
     kernel.alpha(out)
     assert np.allclose(out, 0.5 * alpha, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["close", "codes", "errors"])
+def test_a_part_lost_between_runs_learns_its_classes_again(corpus, method):
+    X, y = corpus
+    parts = LocalParts(X, y, 3)
+    problem = DistributedProblem(parts, 0.3)
+    first = solve(problem, stop=STOP)
+    whole, left = parts.call, [True]
+
+    def call(name, *arguments, only=None):
+        if name == method and left:
+            left.clear()
+            parts.lose(1)
+            raise PartsLostError([1], "part 1")
+        return whole(name, *arguments, only=only)
+
+    parts.call = call
+    if method == "close":
+        check_certificate(solve(problem, stop=STOP), X, y, 0.3, loss="hinge", bias="none")
+    elif method == "codes":
+        assert np.array_equal(np.concatenate(problem.ask("codes")), (y > 0) * 1)
+    else:
+        found = problem.ask("errors", first.w[None], np.zeros(1))
+        assert sum(used for _, used in found) == len(y)
+    assert not left

@@ -67,7 +67,7 @@ def train_on_dask(
     target = others[0] if others else files[0].with_name(files[0].name + ".model")
     check_writable(target, inputs=tuple(file for file in files if file.exists()))
     from bridle.distributed.cluster import ClusterError, DaskRows
-    from bridle.distributed.problem import DistributedProblem, call_until_done
+    from bridle.distributed.problem import DistributedProblem
     from bridle.distributed.solving import solve_classes
     from bridle.model_io import LinearModel, Objective, save_model
     from bridle.solvers.cocoa import Cocoa
@@ -91,7 +91,7 @@ def train_on_dask(
                     problem, Cocoa() if work is None else Cocoa(work=work), stop=stop, seed=seed,
                     watch=lambda k, r: show(f"class {names[k]}" if len(names) > 2 else "cocoa", r),
                 )  # fmt: skip
-            errors = call_until_done(rows, "errors", result.coef, result.intercept)
+            errors = problem.ask("errors", result.coef, result.intercept)
     except ClusterError as error:
         raise InputError(str(error)) from error
     wrong, used = (sum(counts) for counts in zip(*errors, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bridle.distributed.cluster import as_rows
-from bridle.distributed.problem import DistributedProblem, ResidentAlpha, call_until_done
+from bridle.distributed.problem import DistributedProblem, ResidentAlpha
 from bridle.distributed.solving import solve_classes
 from bridle.estimators.base import seed_from, with_class_weight
 from bridle.ovr import OneVsRest
@@ -54,7 +54,7 @@ def class_weights(wanted: Any, classes: Any, weights: Any) -> tuple[float, ...] 
 
 
 def _gathered(problem: DistributedProblem, found: OneVsRest) -> Any:
-    codes = np.concatenate(call_until_done(problem.parts, "codes"))
+    codes = np.concatenate(problem.ask("codes"))
     positives = [1] if len(problem.classes) == 2 else range(len(problem.classes))
     signed = []
     for k, solution in zip(positives, found.solutions, strict=True):

@@ -130,7 +130,7 @@ class DistributedProblem:
         self.classes = self.facts.classes if classes is None else np.asarray(classes)
         if len(self.classes) < 2:
             raise ValueError(f"the rows must be of at least two classes, got {len(self.classes)}")
-        call_until_done(parts, "encode", self.classes)
+        self.ask("encode", self.classes)
         self.n_rows, self.n_features = self.facts.n_rows, self.facts.n_features
         self.report = Report()
         self.run: Run | None = None
@@ -142,6 +142,22 @@ class DistributedProblem:
         other.C = self.C if C is None else _check_C(C)
         other.positive = self.positive if positive is None else positive
         return other
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """A call that needs no run: parts that are lost learn their classes, and it is repeated."""
+        while True:
+            try:
+                return self.parts.call(method, *arguments)
+            except PartsLostError as lost:
+                self._encode(lost.numbers)
+
+    def _encode(self, numbers: Sequence[int]) -> None:
+        while True:
+            try:
+                self.parts.call("encode", self.classes, only=numbers)
+                return
+            except PartsLostError as lost:
+                numbers = sorted({*numbers, *lost.numbers})
 
     @property
     def objective(self) -> Objective:
@@ -405,13 +421,7 @@ class Run:
 
     def close(self) -> None:
         """The parts need not keep this run's state."""
-        self._call_quietly("close", self.number)
-
-    def _call_quietly(self, method: str, *arguments: Any) -> None:
-        try:
-            self.parts.call(method, *arguments)
-        except PartsLostError:
-            return  # what was to be forgotten is gone
+        self.problem.ask("close", self.number)
 
 
 def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:
