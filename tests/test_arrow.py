@@ -196,3 +196,20 @@ def test_empty_files_and_files_without_rows_are_refused(path: Path) -> None:
     write_table(path, {name: array.slice(0, 0) for name, array in GOOD.items()})
     with pytest.raises(ArrowError, match="no rows"):
         open_arrow(path)
+
+
+@pytest.mark.parametrize("column", [2**31, 2**40, 2**62])
+def test_a_damaged_column_does_not_cost_all_memory(tmp_path: Path, column: int) -> None:
+    """In a file that does not say how wide it is."""
+    table = pa.table(
+        {
+            "label": [1.0, -1.0],
+            "indices": pa.array([[0, 5], [1, column]], pa.list_(pa.int64())),
+            "values": pa.array([[1.0, 2.0], [1.0, 1.0]], pa.list_(pa.float32())),
+        }
+    )
+    path = tmp_path / "wide.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(ArrowError, match=rf"wide.arrow: batch 0: has column {column}"):
+        open_arrow(path)

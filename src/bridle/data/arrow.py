@@ -46,6 +46,7 @@ FORMAT = 1
 BATCH_BYTES = 16 << 20  # of a batch that we write, about
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_MOST_FEATURES = 2**31 - 1
 _ALIGNMENT = 64  # of arrays in a buffer
 _MAGIC = 8  # bytes before the first schema
 _METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
@@ -260,14 +261,17 @@ class ArrowRows:
                 batch = self.load(rows)
                 used = batch.columns[batch.offsets[0] : batch.offsets[-1]]
                 widest = max(widest, int(used.max(initial=-1)))
+                if widest >= _MOST_FEATURES:  # weights for all of them would cost all memory
+                    raise self.error(
+                        rows.batch, f"has column {widest}; there may be {_MOST_FEATURES} features"
+                    )
             return widest + 1
         version = metadata.get(b"bridle.format", b"?").decode("ascii", "replace")
         if version != str(FORMAT):
             raise ArrowError(
                 f"{self.path}: written in format {version} of bridle; this version reads {FORMAT}"
             )
-        most = np.iinfo(self.column_dtype).max
-        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= most):
+        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= _MOST_FEATURES):
             raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
         return int(text)
 
