@@ -162,3 +162,17 @@ def test_killed_converters_leave_the_old_file_or_the_new_one(text: Path, tmp_pat
         process.wait()
         process.stdout.close()
         assert read_arrow(target)[0].shape[0] in sizes
+
+
+def test_without_pyarrow_the_command_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.svm").write_text("1 1:1\n-1 2:1\n")
+    (tmp_path / "rows.arrow").write_bytes(b"ARROW1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    rows, text, target = (str(tmp_path / name) for name in ("rows.arrow", "rows.svm", "new.arrow"))
+    for words in (["convert", text, target], ["train", rows], ["train", rows, "--memory", "1G"]):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 2, words
+        assert "pip install 'bridle[arrow]'" in done.output
+    assert not Path(target).exists()

@@ -123,6 +123,10 @@ def reported() -> Iterator[None]:
         raise InputError(str(error)) from error
     except MemoryError as error:
         raise InputError("the data do not fit into memory") from error
+    except ImportError as error:
+        if "pip install" not in str(error):  # not an extra that is missing: a defect
+            raise
+        raise InputError(str(error)) from error
 
 
 @dataclass
