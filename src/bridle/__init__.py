@@ -21,7 +21,7 @@ def _check_core() -> None:
     if found != __version__:
         raise ImportError(
             f"the compiled core of bridle is of version {found}, but the package of {__version__}: "
-            f"rebuild or reinstall it (`pip install .` in the source folder); it is {_core.__file__}"
+            f"rebuild or install it (`pip install .` in the source folder); it is {_core.__file__}"
         )
 
 
