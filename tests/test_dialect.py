@@ -43,7 +43,7 @@ def draw(n_classes: int, n_rows: int = 150) -> tuple[csr_matrix, np.ndarray]:
     ("line", "native"),
     [
         ("-s 3 d", "--loss hinge --bias none d"),
-        ("-q d", "--loss squared_hinge --bias none --quiet d"),
+        ("-q d", "--quiet d"),
         ("-s 1 -B 1 d m", "--loss squared_hinge --bias regularised d m"),
         ("-s 2 -B 2.5 d", "--loss squared_hinge --bias regularised --bias-scale 2.5 d"),
         ("-s 4 -B 0 d", "--loss hinge --multiclass crammer_singer --bias none d"),

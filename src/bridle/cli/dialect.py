@@ -1,7 +1,8 @@
 """LIBLINEAR's dialect: `train -s 3 -c 1 -B 1 -e 0.01 -v 5 -w1 2` as bridle's own options.
 
 A pure translation of the command line, before it is read. Any of LIBLINEAR's one-letter options but
-`-c`, which means the same, makes the line LIBLINEAR's: then its defaults hold, `-s 1` and `-B -1`.
+`-c` and `-q`, which mean the same, makes the line LIBLINEAR's: then its defaults hold, `-s 1` and
+`-B -1`.
 
     -s 1, 2    --loss squared_hinge          -v n     --folds n
     -s 3       --loss hinge                  -C       --search-c
@@ -63,6 +64,8 @@ def translate(arguments: list[str]) -> Translation:
             rest.append(word)
     if not given and not weights:
         return Translation(list(arguments), [])
+    if set(given) == {"q"} and not weights:
+        return Translation(["--quiet", *rest], [])
     native = [*_solver(given.get("s", "1")), *_bias(given), *weights, *_others(given)]
     return Translation([*native, *rest], native)
 
