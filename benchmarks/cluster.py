@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -169,7 +170,7 @@ def check_model(sizes, C, n_workers, works):
                 print("| rows | epochs a round | passes | predicted | measured | ratio |")
             for work in works:
                 # A pass leaves out rows that rest at their bounds: count those that were visited.
-                taken, passes = time_rounds(rows, C, work, 20)
+                taken, passes = time_rounds(rows, C, work, min(20, 1 + math.ceil(2 / work)))
                 model = passes * X.nnz / (n_workers * rate) + moving + latency
                 lines.append({
                     "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,

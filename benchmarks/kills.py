@@ -4,8 +4,9 @@
 
 Every kill is a SIGKILL, and only those count that hit work under way:
 
-    converter   `bridle convert` overwrites a file again and again. Counts: it was writing (its
-                temporary file is left). What is there must be the old file or the new one.
+    converter   `bridle convert` overwrites a file again and again, and is killed at some moment
+                after it began to write. Counts: it was not done (its temporary file is left).
+                What is there must be the old file or the new one.
     trainer     `bridle train --checkpoint --resume`, in memory and from disk by turns. Counts: this
                 process had saved a checkpoint, and was still running. What is left must be a whole
                 checkpoint that is no worse than the last one seen. After every few kills, or
@@ -91,23 +92,49 @@ def check(claimed: Any, X: Any, y: Any, w: Any, b: float, alpha: Any, gap: float
     assert primal - dual <= gap * primal, (primal, dual)
 
 
+def convert(text: Path, target: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "bridle.cli", "convert", str(text), str(target)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def is_writing(folder: Path) -> bool:
+    return any(folder.glob(".rows.arrow.*.tmp"))
+
+
+def writing_seconds(process: subprocess.Popen[bytes], folder: Path) -> float:
+    """As long as the temporary file is seen."""
+    while process.poll() is None and not is_writing(folder):
+        time.sleep(0.001)
+    began = time.perf_counter()
+    while is_writing(folder):
+        time.sleep(0.001)
+    seconds = time.perf_counter() - began
+    if process.wait() != 0:
+        raise SystemExit("the first conversion failed")
+    return seconds
+
+
 def kill_converters(folder: Path, n: int, chance: random.Random, data: Any) -> str:
     X, y = data
     texts = [folder / "a.svm", folder / "b.svm"]
     for k, text in enumerate(texts):
         write_svmlight(text, X[: len(y) // (k + 1)], y[: len(y) // (k + 1)])
     target = folder / "rows.arrow"
-    bridle = [sys.executable, "-m", "bridle.cli", "convert"]
-    began = time.perf_counter()
-    subprocess.run([*bridle, str(texts[0]), str(target)], check=True, capture_output=True)
-    usual = time.perf_counter() - began
+    usual = writing_seconds(convert(texts[0], target), folder)
     sizes, hits, runs = {len(y), len(y) // 2}, 0, 0
     for k in attempts(n):
         if hits == n:
             break
         runs += 1
-        dead = killed([*bridle, str(texts[k % 2]), str(target)], chance.uniform(0.2, 1.1) * usual)
+        process = convert(texts[k % 2], target)
+        while process.poll() is None and not is_writing(folder):
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0.0, 1.1 / (1 + k % 2)) * usual)
+        dead = process.poll() is None
+        process.kill()
+        process.wait()
         left = list(folder.glob(".rows.arrow.*.tmp"))
+        assert dead or process.returncode == 0
         hits += dead and len(left) == 1
         print(f"  run {k}: {hits} of {n}", flush=True)
         for path in left:
@@ -197,15 +224,16 @@ def kill_workers(folder: Path, n: int, chance: random.Random, data: Any) -> str:
         write_arrow(file, X[own], y[own])
     optimum = solve(LinearProblem(X, y, C, bias="regularised"), "dcd", stop=Gap(1e-6)).certificate
     hits, runs, losses, recomputed, usual = 0, 0, 0, 0, 0.0
-    with (
-        dask.config.set({"distributed.worker.daemon": False}),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50,
-                     worker_dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        for k in attempts(n):
-            if hits >= n:
-                break
+    for k in attempts(n):
+        if hits >= n:
+            break
+        # A new cluster each time: a nanny whose worker dies while it starts gives up.
+        with (
+            dask.config.set({"distributed.worker.daemon": False}),
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0",
+                         silence_logs=50, worker_dashboard_address=":0") as cluster,
+            Client(cluster) as client,
+        ):  # fmt: skip
             client.wait_for_workers(2, timeout=60)
             rows = DaskRows(client, files)
             saved = folder / f"saved-{k}" if k % 2 else None
