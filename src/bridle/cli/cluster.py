@@ -13,8 +13,10 @@ from bridle.cli.shared import (
     InputError,
     NotNegative,
     Positive,
+    bias_option,
     check_writable,
     json_option,
+    loss_option,
     percent,
     plain,
     print_json,
@@ -29,11 +31,8 @@ from bridle.cli.shared import (
 @click.option("--dask", required=True, metavar="ADDRESS", help="Of the scheduler: tcp://host:8786.")
 @click.option("-c", "C", type=Positive, default=1.0, show_default=True)
 @click.option("--gap", type=NotNegative, default=1e-3, show_default=True)
-@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
-@click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
-    show_default=True,
-)  # fmt: skip
+@loss_option
+@bias_option
 @click.option("--work", type=Positive, help="Epochs between two exchanges.")
 @click.option("--max-seconds", type=Positive)
 @click.option("--max-epochs", type=Positive, default=1000, show_default=True)

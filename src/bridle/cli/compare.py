@@ -15,8 +15,10 @@ from bridle.cli.shared import (
     InputFile,
     OutputFile,
     Positive,
+    bias_option,
     check_writable,
     json_option,
+    loss_option,
     peak_rss_mb,
     percent,
     plain,
@@ -53,11 +55,8 @@ from bridle.cli.shared import (
     "--max-seconds", type=Positive, default=30, show_default=True,
     help="Stop each solver after so many seconds of its own.",
 )  # fmt: skip
-@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
-@click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
-    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
-)  # fmt: skip
+@loss_option
+@bias_option
 @click.option(
     "--picture", type=OutputFile, default=Path("bridle-compare.png"), show_default=True,
     help="Where to save the picture.",

@@ -14,8 +14,10 @@ from bridle.cli.shared import (
     InputFile,
     OutputFile,
     Positive,
+    bias_option,
     check_writable,
     json_option,
+    loss_option,
     peak_rss_mb,
     percent,
     plain,
@@ -43,11 +45,8 @@ if TYPE_CHECKING:
     help="Certify every C in between to this relative duality gap.",
 )  # fmt: skip
 @click.option("--solver", default="auto", show_default=True, help="Name of the method.")
-@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
-@click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
-    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
-)  # fmt: skip
+@loss_option
+@bias_option
 @click.option("--max-seconds", type=Positive, help="At most so many seconds for each solve.")
 @click.option("--test", type=InputFile, help="Data to measure the error on.")
 @click.option("--picture", type=OutputFile, help="Draw errors and gap over C into this file.")

@@ -17,8 +17,10 @@ from bridle.cli.shared import (
     InputFile,
     OutputFile,
     Positive,
+    bias_option,
     check_writable,
     json_option,
+    loss_option,
     peak_rss_mb,
     percent,
     print_json,
@@ -58,11 +60,8 @@ if TYPE_CHECKING:
     "--max-seconds", type=Positive, default=10, show_default=True,
     help="For each fold's path over C, for the final fit and for each solver.",
 )  # fmt: skip
-@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
-@click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
-    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
-)  # fmt: skip
+@loss_option
+@bias_option
 @table_options
 @threads_option
 @seed_option

@@ -88,6 +88,13 @@ NotNegative = _Number(min=0)
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), help="Threads to use.  [default: all]"
 )
+loss_option = click.option(
+    "--loss", default="hinge", show_default=True, help="hinge or squared_hinge."
+)
+bias_option = click.option(
+    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
+    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
+)  # fmt: skip
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
     help="Of the random orders: the same seed gives the same model.",

@@ -21,9 +21,11 @@ from bridle.cli.shared import (
     OutputFile,
     Positive,
     Size,
+    bias_option,
     check_writable,
     fit_width,
     json_option,
+    loss_option,
     peak_rss_mb,
     percent,
     plain,
@@ -93,11 +95,8 @@ class TrainCommand(click.Command):
     "--set", "settings", multiple=True, metavar="KEY=VALUE",
     help="A hyper-parameter of the solver; may be repeated.",
 )  # fmt: skip
-@click.option("--loss", default="hinge", show_default=True, help="hinge or squared_hinge.")
-@click.option(
-    "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
-    show_default=True, help="Intercept: none, a constant feature, or not penalised.",
-)  # fmt: skip
+@loss_option
+@bias_option
 @click.option(
     "--bias-scale", type=Positive, default=1.0, show_default=True,
     help="Value of the constant feature of a regularised intercept.",

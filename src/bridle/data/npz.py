@@ -45,7 +45,7 @@ def read(path: StrPath, wanted: Wanted) -> Data:
 
 def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
     """Rows (CSR or dense) and labels in one compressed archive."""
-    from bridle.data.svmlight import _replacing
+    from bridle.model_io import replacing
     from bridle.rows import as_matrix, is_sparse
 
     X, labels = as_matrix(X), np.asarray(y)
@@ -59,7 +59,7 @@ def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
             "data": X.data, "indices": X.indices, "indptr": X.indptr,
             "shape": np.array(X.shape), "format": np.array(b"csr"),
         }  # fmt: skip
-    with _replacing(path) as file:
+    with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, y=labels, **parts)
 
 

@@ -34,18 +34,16 @@ compressed file is unpacked into memory first and adds its unpacked size.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from bridle._core import SvmlightError
 from bridle._core import format_svmlight as _format
 from bridle._core import read_svmlight as _read
+from bridle.model_io import replacing
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 if TYPE_CHECKING:
@@ -252,7 +250,7 @@ def write_svmlight(
         raise ValueError("X and y must be finite: the format has no nan or inf")
     qids = None if qid is None else _checked_qids(qid, X.shape[0])
     indices = X.indices.astype(np.int32, copy=False)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         for first, end in _row_blocks(X.indptr):
             file.write(_format(X.indptr, indices, X.data, y, qids, zero_based, first, end))
 
@@ -392,21 +390,3 @@ def _row_blocks(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
         end = min(max(end, first + 1), n_rows, first + _WRITE_NONZEROS)
         yield first, end
         first = end
-
-
-@contextlib.contextmanager
-def _replacing(path: StrPath) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` once it is complete."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced
-        with open(target, "wb") as file:
-            yield file
-        return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

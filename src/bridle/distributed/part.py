@@ -6,7 +6,6 @@ small arguments, and at most one vector of n_features + 1 numbers each way.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.losses import inner, loss_from, weighted_sum
+from bridle.model_io import replacing
 from bridle.problem import rescaled
 from bridle.rows import check_vector, make_rows
 from numpy.typing import NDArray
@@ -418,10 +418,8 @@ def check_width(name: str, n_features: int, other: str, expected: int) -> None:
 
 def write_checkpoint(path: str, alpha: Array) -> None:
     """All or nothing: a reader sees the old file or the new one."""
-    partial = f"{path}.{os.getpid()}.partial"
-    with open(partial, "wb") as file:
+    with replacing(path) as file:
         np.save(file, alpha)
-    os.replace(partial, path)
 
 
 def read_checkpoint(path: str, n_rows: int) -> Array | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,12 @@ class GapWarning(ConvergenceWarning):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return self.message
+
+
+def warn_of_gap(solution: Solution, tol: float) -> None:
+    """To whoever called the `fit` that calls this, if the solution ended before the gap."""
+    if not solution.converged:
+        warnings.warn(GapWarning(solution.message, solution.certificate, tol), stacklevel=3)
 
 
 @dataclass(frozen=True)

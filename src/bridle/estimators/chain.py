@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
 from bridle.solve import Callback, Solution
 from bridle.solvers import Solver
 from bridle.structured.segments import SequenceScores, score_sequences
@@ -80,10 +79,7 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
             n_threads=self.n_threads,
         )  # fmt: skip
         self._keep(model, solution)
-        if not solution.converged:
-            warnings.warn(
-                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
-            )
+        warn_of_gap(solution, self.tol)
         return self
 
     def _keep(self, model: ChainModel, solution: Solution) -> None:

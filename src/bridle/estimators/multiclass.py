@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 from bridle.crammer_singer import solve_crammer_singer
 from bridle.estimators.base import (
     Certified,
-    GapWarning,
     encode_labels,
     row_weights,
     seed_from,
     stop_of,
+    warn_of_gap,
     with_class_weight,
 )  # fmt: skip
 from bridle.machines import class_scores, decide, function_scores
@@ -97,10 +96,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         (solution,) = found.solutions
         self.coef_, self.intercept_ = found.coef, found.intercept
         self._keep_proof(solution)
-        if not solution.converged:
-            warnings.warn(
-                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
-            )
+        warn_of_gap(solution, self.tol)
         return self
 
     def to_model(self) -> LinearModel:

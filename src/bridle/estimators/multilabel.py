@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
 from bridle.rows import is_sparse
 from bridle.solve import Callback, solve
 from bridle.solvers import Solver
@@ -94,10 +93,7 @@ class MultilabelSVC(Certified, BaseEstimator):  # type: ignore[misc]
         self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
         self.pairs_ = together
         self._keep_proof(solution)
-        if not solution.converged:
-            warnings.warn(
-                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
-            )
+        warn_of_gap(solution, self.tol)
         return self
 
     def to_model(self) -> MultilabelModel:

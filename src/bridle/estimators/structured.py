@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from bridle.errors import OracleError
-from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
 from bridle.model_io import ModelError, load_model
 from bridle.solve import Callback, Solution, solve
 from bridle.solvers import Solver
@@ -80,10 +79,7 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
                 self._keep(error.solution)
             raise
         self._keep(solution)
-        if not solution.converged:
-            warnings.warn(
-                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
-            )
+        warn_of_gap(solution, self.tol)
         return self
 
     def _keep(self, solution: Solution) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
 from bridle.solve import Callback
 from bridle.solvers import Solver
 from bridle.structured.parser import TreeModel, train_tree
@@ -88,10 +87,7 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
         self.grammar_ = self.model_.grammar
         self.coef_ = self.model_.w
         self._keep_proof(solution)
-        if not solution.converged:
-            warnings.warn(
-                GapWarning(solution.message, solution.certificate, self.tol), stacklevel=2
-            )
+        warn_of_gap(solution, self.tol)
         return self
 
     def to_model(self) -> TreeModel:
