@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.linear import Cell
 
 HEAD = f"{'set':12} {'C':>7} {'threads':>7}"
+WIDTH = 42  # of what `describe` says
 
 
 def table(cells: Sequence[Cell], accuracies: Sequence[float], *, header: bool = False) -> str:
@@ -15,15 +16,14 @@ def table(cells: Sequence[Cell], accuracies: Sequence[float], *, header: bool = 
     lines = []
     if header:
         lines.append("milliseconds: ours (certified) / the fastest peer's (in hindsight) = ratio")
-        lines.append(HEAD + "".join(f"   {f'e = {e:g}':^38}" for e in accuracies))
+        lines.append(HEAD + "".join(f"   {f'e = {e:g}':^{WIDTH}}" for e in accuracies))
     for cell in cells:
         for who in sorted(
             {w for es in cell.entries.values() for w in es if w.startswith("bridle")}
         ):
             line = f"{cell.data:12} {cell.C:7g} {cell.n_threads:7d}"
-            lines.append(
-                line + "".join(f"   {describe(cell, e, who):38}" for e in accuracies) + who
-            )
+            line += "".join(f"   {describe(cell, e, who):{WIDTH}}" for e in accuracies)
+            lines.append(f"{line}  {who}")
     return "\n".join(lines)
 
 

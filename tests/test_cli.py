@@ -442,6 +442,20 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
             assert "matplotlib" not in loaded
 
 
+def test_train_and_predict_do_without_scipy(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    for arguments in (
+        ["train", folder / "two.svm", model, "--solver", "dcd", "--test", folder / "two.test.svm"],
+        ["train", folder / "four.svm", model, "--solver", "dcd", "--proof"],
+        ["predict", folder / "four.svm", model, tmp_path / "out"],
+        ["predict", folder / "two.test.svm", model, tmp_path / "out"],
+    ):
+        loaded = loaded_after(*arguments)
+        assert "numpy" in loaded  # it did run
+        assert "scipy" not in loaded  # importing it takes longer than reading most files
+    assert (tmp_path / "out").stat().st_size > 0
+
+
 def test_every_command_is_documented() -> None:
     result = run("--help")
     for name, (_, _, short) in COMMANDS.items():

@@ -14,6 +14,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from bridle.csr import CsrArrays
 from bridle.data import (
     SvmlightError,
     read_svmlight,
@@ -21,6 +22,8 @@ from bridle.data import (
     svmlight,
     write_svmlight,
 )
+from bridle.data.svmlight import read_arrays_and_base
+from bridle.rows import as_matrix
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -704,3 +707,25 @@ def test_file_on_disk_survives_too(tmp_path):
             path.write_bytes(data)
             with contextlib.suppress(SvmlightError):
                 read_svmlight(path)
+
+
+def test_arrays_are_a_matrix_when_asked(tmp_path):
+    path = tmp_path / "rows.svm"
+    write_svmlight(path, sp.random(20, 9, 0.3, "csr", np.float32, 0), np.arange(20.0))
+    X, y, zero_based = read_arrays_and_base(path)
+    matrix, labels = read_svmlight(path)
+    assert not zero_based
+    assert np.array_equal(y, labels)
+    assert (X.shape, X.nnz, X.dtype, X.ndim) == (matrix.shape, matrix.nnz, matrix.dtype, 2)
+    assert X.tocsr().data is X.data  # not copied
+    assert X.tocsr() is X.tocsr()
+    w = np.arange(9.0)
+    for found, wanted in (
+        (X.tocsr(), matrix), (X[3:7], matrix[3:7]), (X.T, matrix.T), (X.copy(), matrix),
+    ):  # fmt: skip
+        assert (found != wanted).nnz == 0
+    assert np.array_equal(X @ w, matrix @ w)
+    assert as_matrix(X) is X
+    assert as_matrix(CsrArrays(X.data.astype(int), X.indices, X.indptr, X.shape)).dtype == float
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = X.no_such

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
+from bridle.csr import CsrArrays
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -40,6 +41,8 @@ def is_sparse(X: Any) -> bool:
 
 def as_matrix(X: Any) -> Any:
     """X as CSR or C-contiguous float32 or float64: X itself where it is that already."""
+    if isinstance(X, CsrArrays):
+        return X if X.dtype in FLOATS else X.tocsr().astype(np.float64)
     if is_sparse(X):
         X = X.tocsr()
         return X if X.dtype in FLOATS else X.astype(np.float64)

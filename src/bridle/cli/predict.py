@@ -20,7 +20,7 @@ from bridle.cli.shared import (
     percent,
     plain,
     print_json,
-    read,
+    read_arrays,
     read_model,
     reported,
     size_report,
@@ -66,7 +66,11 @@ def predict(
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):
         fitted = read_model(model, ("linear", "kernel"))
-        rows = read(data, threads, fitted, labels=False, label_column=label_column)
+        rows = read_arrays(data, threads, fitted, labels=False, label_column=label_column)
+        if fitted.kind == "kernel":
+            from bridle.data.reading import with_matrix
+
+            rows = with_matrix(rows)
         X, y = rows.X, rows.y
     import numpy as np
 

@@ -158,7 +158,14 @@ class Clock:
         return {**self.parts, "total": time.perf_counter() - self.began}
 
 
-def read(
+def read(path: Path, threads: int | None, like: Any = None, **how: Any) -> Data:
+    """As read_arrays; X of a sparse file is a SciPy matrix."""
+    from bridle.data.reading import with_matrix
+
+    return with_matrix(read_arrays(path, threads, like, **how))
+
+
+def read_arrays(
     path: Path,
     threads: int | None,
     like: Any = None,
@@ -168,18 +175,18 @@ def read(
     label_column: str | None = None,
     hash_bits: int | None = None,
 ) -> Data:
-    """A data file, of the kind that its name says.
+    """A data file, of the kind that its name says; CsrArrays where that spares loading SciPy.
 
     like: a model, or data that were read before, whose way of counting and columns to follow.
     labels: whether there must be some. weights: whether those of rows are used; where they would
     be ignored, data that have them are refused.
     """
-    from bridle.data.reading import Wanted, read_data
+    from bridle.data import reading
 
     with reported():
         zero_based = "auto" if like is None else like.zero_based
-        wanted = Wanted(threads, zero_based, _columns_of(like), label_column, hash_bits)
-        data = read_data(path, wanted)
+        wanted = reading.Wanted(threads, zero_based, _columns_of(like), label_column, hash_bits)
+        data = reading.read_arrays(path, wanted)
     if labels and data.y is None and data.columns is not None:
         raise InputError(f"{path}: has no label column {data.columns.label!r}")
     if data.weight is not None and labels and not weights:

@@ -31,7 +31,7 @@ from bridle.cli.shared import (
     plain,
     print_json,
     progress,
-    read,
+    read_arrays,
     reported,
     seed_option,
     size_report,
@@ -270,7 +270,13 @@ def train(
             check_writable(checkpoint, inputs=(*inputs, *([target] if target.exists() else [])))
     with clock.timing("read"):
         stored = None if memory is None else _stored(data, memory)
-        rows: Any = read(data, threads, weights=True, **tables) if stored is None else stored
+        rows: Any = stored
+        if stored is None:
+            rows = read_arrays(data, threads, weights=True, **tables)
+            if kind != "linear" or folds is not None or search_c or probability is not None:
+                from bridle.data.reading import with_matrix
+
+                rows = with_matrix(rows)  # these cut and multiply; others need the arrays alone
         X: Any = rows.X if stored is None else stored
         y: Any = rows.y if stored is None else None
     import numpy as np
@@ -601,7 +607,7 @@ def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None)
     """The error rate; None if the file has none of the model's labels."""
     import numpy as np
 
-    rows = read(test, threads, model)
+    rows = read_arrays(test, threads, model)
     if not np.isin(rows.y, model.classes).any():
         click.echo(f"bridle: {test}: none of its labels is one of the model's classes", err=True)
         return None

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.csr import CsrArrays
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -62,15 +63,25 @@ class Data:
 
 def read_data(path: StrPath, wanted: Wanted | None = None) -> Data:
     """Read a data file of any kind that is known."""
+    return with_matrix(read_arrays(path, wanted))
+
+
+def with_matrix(data: Data) -> Data:
+    """The same data; where X is CsrArrays, a SciPy matrix of these arrays takes its place."""
+    return replace(data, X=data.X.tocsr()) if isinstance(data.X, CsrArrays) else data
+
+
+def read_arrays(path: StrPath, wanted: Wanted | None = None) -> Data:
+    """As read_data; X of an svmlight file is CsrArrays, for those who can do without SciPy."""
     wanted = Wanted() if wanted is None else wanted
     ending = data_ending(path)
     if ending in READERS:
         module, function = READERS[ending]
         found: Data = getattr(importlib.import_module(module), function)(path, wanted)
         return found
-    from bridle.data.svmlight import read_svmlight_and_base
+    from bridle.data.svmlight import read_arrays_and_base
 
-    X, y, zero_based = read_svmlight_and_base(
+    X, y, zero_based = read_arrays_and_base(
         path, n_threads=wanted.n_threads, zero_based=wanted.zero_based
     )
     return Data(X, y, zero_based)

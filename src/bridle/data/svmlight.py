@@ -43,6 +43,7 @@ import numpy as np
 from bridle._core import SvmlightError
 from bridle._core import format_svmlight as _format
 from bridle._core import read_svmlight as _read
+from bridle.csr import CsrArrays
 from bridle.model_io import replacing
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -144,9 +145,16 @@ def read_svmlight_and_base(
     Other files of the same data (a test set) should be read with that answer as ``zero_based``:
     feature 0 need not occur in them.
     """
+    X, y, zero = read_arrays_and_base(path, n_threads=n_threads, zero_based=zero_based)
+    return X.tocsr(), y, zero
+
+
+def read_arrays_and_base(
+    path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
+) -> tuple[CsrArrays, NDArray[np.float64], bool]:
+    """The same without SciPy."""
     parts = _parts(path, _options(n_threads, np.float32, zero_based, None, False))
-    X, y = _labelled(parts)
-    return X, y, bool(parts[-1])
+    return _arrays(parts), parts[3], bool(parts[-1])
 
 
 def read_queries_and_base(
@@ -294,14 +302,13 @@ def _printable(path: StrPath) -> str:
 
 
 def _labelled(parts: tuple[Any, ...]) -> Any:
-    from scipy.sparse import csr_matrix
-
-    values, indices, indptr, labels, qids, n_features, _ = parts
-    X = csr_matrix((len(labels), n_features), dtype=values.dtype)
-    # Set rather than passed in: the constructor would scan, and for some shapes copy, the indices.
-    X.data, X.indices, X.indptr = values, indices, indptr
-    X.has_canonical_format = True
+    X, labels, qids = _arrays(parts).tocsr(), parts[3], parts[4]
     return (X, labels) if qids is None else (X, labels, qids)
+
+
+def _arrays(parts: tuple[Any, ...]) -> CsrArrays:
+    values, indices, indptr, labels, _, n_features, _ = parts
+    return CsrArrays(values, indices, indptr, (len(labels), n_features))
 
 
 def _text_of(file: IO[bytes], name: str) -> tuple[Any, bool]:
