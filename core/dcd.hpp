@@ -144,7 +144,10 @@ public:
   }
 
   // The weight of the constant feature: b over the feature's value.
-  double weight() const { return present() ? value() * std::sqrt(precision_) : 0.0; }
+  double weight() const { return weight(1); }
+  double weight(double scale) const {
+    return present() ? value(scale, 0) * std::sqrt(precision_) : 0.0;
+  }
 
 private:
   double precision_, centre_, sigma_ = 1, balance_ = 0;
@@ -190,7 +193,7 @@ public:
     response_ = static_cast<W>(bias_.response());
     const int64_t n_rounds = rounds();
     Pass pass;
-    begin_scaling();
+    begin_scaling(n_active);
     if (n_rounds < 2) {
       caution_ = 1;
       pass = visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr);
@@ -521,7 +524,7 @@ protected: // for StreamedDcdOn
     pass.bias = static_cast<W>(bias);
     for (int64_t b = buckets.begin; b < buckets.end; ++b) {
       if (first_)
-        set_scale(pass, b * bucket);
+        set_scale(pass, rows_seen_ + b * bucket);
       const int64_t begin = order_[b] * bucket, end = std::min(begin + bucket, n_active);
       const int64_t next = b + 1 < buckets.end ? order_[b + 1] * bucket : end;
       for (int64_t j = begin; j < end; ++j) {
@@ -587,19 +590,23 @@ protected: // for StreamedDcdOn
   // The first epoch's m/t is (m + t0)/(t + t0): few rows say little, and where costs are large, so
   // that rows seldom reach them, even many say little of how far the others go (measured on texts,
   // C from 0.005 to 100).
-  void begin_scaling() {
-    const double m = static_cast<double>(active_.size()), t0 = 2 * mean_cost_ * mean_norm_ * m;
-    first_ &= std::isfinite(t0) && t0 > 0;
-    rows_before_ = t0;
+  void begin_scaling(int64_t n_rows) {
+    rows_in_all_ = n_rows;
+    rows_before_ = 2 * mean_cost_ * mean_norm_ * static_cast<double>(n_rows);
+    first_ &= std::isfinite(rows_before_) && rows_before_ > 0;
+  }
+
+  double scale_after(int64_t seen) const {
+    return (static_cast<double>(rows_in_all_) + rows_before_) /
+           (static_cast<double>(seen) + rows_before_);
   }
 
   void set_scale(Pass &pass, int64_t seen) const {
-    const double m = static_cast<double>(active_.size()), t = static_cast<double>(seen);
-    const double scale = (m + rows_before_) / (t + rows_before_);
+    const double scale = scale_after(seen);
     pass.scale = static_cast<W>(scale);
     pass.bias = static_cast<W>(bias_.value(scale, pass.balance));
     // What the rows pay as they come estimates the loss; w was not much to go by at first.
-    if (2 * t < m)
+    if (2 * seen < rows_in_all_)
       pass.gap = 0;
   }
 
@@ -658,8 +665,9 @@ protected: // for StreamedDcdOn
   int64_t n_useful_ = 0;       // rows with C_i > 0
   double mean_norm_ = 0, mean_cost_ = 0, separable_ = 0, squared_weights_ = 0;
   W shrink_beyond_ = infinity, response_ = 0;
-  bool first_ = false; // alpha was zero, and no epoch is over
+  bool first_ = false; // alpha was zero, and no epoch is over; of that epoch:
   double rows_before_ = 0;
+  int64_t rows_in_all_ = 0, rows_seen_ = 0; // m; of t, in parts of the rows that came earlier
   int64_t n_blocks_;
   int n_threads_;
   W caution_ = 1;                       // sigma' of CoCoA+

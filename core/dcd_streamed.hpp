@@ -18,10 +18,6 @@
 
 namespace bridle {
 
-struct StreamedEpoch : DcdEpoch {
-  int64_t active_nnz; // stored entries of the rows left
-};
-
 // Where the descent starts: w = w(alpha), beta = sum alpha_i y_i, and alpha's part of the dual but
 // for 1/2 |w|^2. The means are over all rows, or over enough of them.
 struct StreamedStart {
@@ -29,6 +25,7 @@ struct StreamedStart {
   double bias, balance, separable;
   double mean_squared_norm, mean_cost; // without the constant feature
   int64_t n_rows;
+  bool from_zero; // alpha = 0
 };
 
 class StreamedDcd {
@@ -40,9 +37,12 @@ public:
   // Visits the rows that do not rest, and says which of them rest from now on.
   virtual void visit(const AnyRows &rows, const double *signed_cost, const double *squared_norms,
                      double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) = 0;
-  virtual StreamedEpoch end_epoch() = 0;
-  // The caller has woken all rows: none is to rest before an epoch has seen them all.
-  virtual void forget_bounds() = 0;
+  // The same for rows that this epoch has visited, and what is seen does not count as its gap. (Not
+  // in the first epoch from zero: m/t is for rows that are new.)
+  virtual void visit_again(const AnyRows &rows, const double *signed_cost,
+                           const double *squared_norms, double *alpha, uint8_t *resting, Rng &rng,
+                           int64_t bucket) = 0;
+  virtual DcdEpoch end_epoch() = 0;
   virtual void weights(double *out) const = 0;
   virtual double bias() const = 0;
 };
@@ -70,21 +70,73 @@ public:
     bias_.set_balance(start.balance);
     bias_.start(this->sigma(start.n_rows / 10));
     sum_squares();
-    this->first_ = false; // it may be stopped within the first epoch, whose w is meant for its end
+    this->first_ = start.from_zero;
+    this->begin_scaling(start.n_rows);
   }
 
   void visit(const AnyRows &any, const double *signed_cost, const double *squared_norms,
              double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
+    whole_ &= enter(any, signed_cost, squared_norms, alpha, resting);
+    visits_ += std::ssize(active_);
+    pass_ = pass_.then(visit_active(rng, bucket));
+    this->rows_seen_ += view_.n_rows;
+    n_active_ += leave(alpha, resting);
+  }
+
+  void visit_again(const AnyRows &any, const double *signed_cost, const double *squared_norms,
+                   double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
+    enter(any, signed_cost, squared_norms, alpha, resting);
+    visits_ += std::ssize(active_);
+    visit_active(rng, bucket);
+    leave(alpha, resting);
+  }
+
+  DcdEpoch end_epoch() override {
+    sum_squares();
+    const double gap = this->first_ ? this->first_gap(pass_) : pass_.gap + bias_.gap();
+    bias_.recentre(this->sigma(pass_.inside));
+    this->set_bounds(pass_, this->first_ ? 0.5 : 1.0);
+    const DcdEpoch done{visits_, n_active_, gap, this->dual(), whole_};
+    this->first_ = false;
+    pass_ = {};
+    visits_ = n_active_ = 0;
+    whole_ = true;
+    return done;
+  }
+
+  // In the middle of the first epoch, of the problem that stands for the whole: m/t v.
+  void weights(double *out) const override {
+    const double scale = present_scale();
+    for (int64_t j = 0; j + 1 < n_weights; ++j)
+      out[j] = scale * static_cast<double>(w_[j]);
+    out[n_weights - 1] = bias_.weight(scale);
+  }
+
+  double bias() const override { return bias_.value(present_scale(), 0); }
+
+private:
+  double present_scale() const { return this->first_ ? this->scale_after(this->rows_seen_) : 1.0; }
+
+  static Rows none_of(Rows rows) {
+    rows.n_rows = 0;
+    return rows;
+  }
+
+  // Makes the rows that do not rest the active ones; whether those are all.
+  bool enter(const AnyRows &any, const double *signed_cost, const double *squared_norms,
+             const double *alpha, const uint8_t *resting) {
     const Rows *rows = std::get_if<Rows>(&any);
     if (!rows || rows->n_features + 1 != n_weights)
       throw std::invalid_argument("these rows are of another kind than those before them");
     view_ = Dcd::without_constant(*rows);
     this->rested_.resize(rows->n_rows);
     active_.clear();
+    active_.reserve(rows->n_rows);
+    bool all = true;
     for (int64_t i = 0; i < rows->n_rows; ++i) {
       if (signed_cost[i] == 0)
         continue;
-      whole_ &= !resting[i];
+      all &= !resting[i];
       if (!resting[i])
         active_.push_back(
             {{static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows->bias * rows->bias),
@@ -92,38 +144,19 @@ public:
              i,
              i});
     }
-    visits_ += std::ssize(active_);
-    pass_ = pass_.then(visit_active(rng, bucket));
+    return all;
+  }
+
+  // Writes down what the visits found; how many rows do not rest from now on.
+  int64_t leave(double *alpha, uint8_t *resting) const {
+    int64_t n_active = 0;
     for (const Active &row : active_) {
       const bool rests = row.row < 0;
       resting[row.at] = rests;
       alpha[row.at] = row.alpha;
-      n_active_ += !rests;
-      active_nnz_ += rests ? 0 : view_.row_nnz(row.at);
+      n_active += !rests;
     }
-  }
-
-  StreamedEpoch end_epoch() override {
-    const double gap = pass_.gap + bias_.gap();
-    bias_.recentre(this->sigma(pass_.inside));
-    this->set_bounds(pass_, 1.0);
-    sum_squares();
-    const StreamedEpoch done{{visits_, n_active_, gap, this->dual(), whole_}, active_nnz_};
-    pass_ = {};
-    visits_ = n_active_ = active_nnz_ = 0;
-    whole_ = true;
-    return done;
-  }
-
-  void forget_bounds() override { this->shrink_beyond_ = Dcd::infinity; }
-
-  void weights(double *out) const override { Dcd::weights(out); }
-  double bias() const override { return bias_.value(); }
-
-private:
-  static Rows none_of(Rows rows) {
-    rows.n_rows = 0;
-    return rows;
+    return n_active;
   }
 
   // Every active row once, in buckets, in random order.
@@ -149,31 +182,26 @@ private:
   void sum_squares() { this->squared_weights_ = Dcd::squared_norm(w_); }
 
   Pass pass_;
-  int64_t visits_ = 0, n_active_ = 0, active_nnz_ = 0;
+  int64_t visits_ = 0, n_active_ = 0;
   bool whole_ = true;
 };
 
-// Copies the rows that are not left out to the end of arrays that hold `used` entries already;
-// offsets receives the ends of the rows. Returns the number of entries then used.
+// Copies the chosen rows to the end of arrays that hold `used` entries already; offsets receives
+// the ends of the rows.
 template <class Value, class Column>
-int64_t append_rows(const CsrRows<Value, Column> &rows, const uint8_t *left_out, int64_t used,
-                    int64_t *offsets, int64_t n_offsets, Column *columns, Value *values,
-                    int64_t capacity) {
-  int64_t n = 0;
-  for (int64_t i = 0; i < rows.n_rows; ++i) {
-    if (left_out[i])
-      continue;
-    const int64_t begin = rows.offsets[i], size = rows.row_nnz(i);
-    if (n == n_offsets || size > capacity - used)
+void append_rows(const CsrRows<Value, Column> &rows, std::span<const int64_t> chosen, int64_t used,
+                 int64_t *offsets, Column *columns, Value *values, int64_t capacity) {
+  for (size_t k = 0; k < chosen.size(); ++k) {
+    if (chosen[k] < 0 || chosen[k] >= rows.n_rows)
+      throw std::invalid_argument("there is no such row to copy");
+    const int64_t begin = rows.offsets[chosen[k]], size = rows.row_nnz(chosen[k]);
+    if (size > capacity - used)
       throw std::invalid_argument("the copied rows do not fit");
     std::copy_n(rows.columns + begin, size, columns + used);
     std::copy_n(rows.values + begin, size, values + used);
     used += size;
-    offsets[n++] = used;
+    offsets[k] = used;
   }
-  if (n != n_offsets)
-    throw std::invalid_argument("fewer rows were copied than there are offsets");
-  return used;
 }
 
 } // namespace bridle

@@ -31,13 +31,13 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
 std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string &loss,
                                            Vector<double> w, double bias, double balance,
                                            double separable, double mean_squared_norm,
-                                           double mean_cost, int64_t n_rows, double bias_precision,
-                                           int64_t n_blocks, int n_threads) {
+                                           double mean_cost, int64_t n_rows, bool from_zero,
+                                           double bias_precision, int64_t n_blocks, int n_threads) {
   expect_size(w, n_weights(like), "w");
   if (n_blocks < 1)
     throw nb::value_error("n_blocks must be at least 1");
   const StreamedStart start{w.data(),          bias,      balance, separable,
-                            mean_squared_norm, mean_cost, n_rows};
+                            mean_squared_norm, mean_cost, n_rows,  from_zero};
   return std::visit(
       [&](const auto &r, auto l) -> std::unique_ptr<StreamedDcd> {
         using On = StreamedDcdOn<std::decay_t<decltype(r)>, decltype(l)>;
@@ -46,6 +46,7 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string
       like.view, loss_from_name(loss));
 }
 
+template <auto visit>
 void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, MutableVector<double> alpha,
                 MutableVector<uint8_t> resting, Rng &rng, int64_t bucket) {
@@ -57,29 +58,28 @@ void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cos
     throw nb::value_error("bucket must be at least 1");
   const nb::gil_scoped_release release;
   // More than all rows is all rows.
-  self.visit(rows.view, signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(), rng,
-             std::min(bucket, std::max<int64_t>(1, n_rows(rows))));
+  (self.*visit)(rows.view, signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(),
+                rng, std::min(bucket, std::max<int64_t>(1, n_rows(rows))));
 }
 
 template <class Value, class Column>
-int64_t append(const PyRows &rows, Vector<uint8_t> left_out, int64_t used,
-               MutableVector<int64_t> offsets, MutableVector<Column> columns,
-               MutableVector<Value> values) {
-  expect_size(left_out, n_rows(rows), "left_out");
+void append(const PyRows &rows, Vector<int64_t> chosen, int64_t used,
+            MutableVector<int64_t> offsets, MutableVector<Column> columns,
+            MutableVector<Value> values) {
+  expect_size(offsets, static_cast<int64_t>(chosen.shape(0)), "offsets");
   const auto *from = std::get_if<CsrRows<Value, Column>>(&rows.view);
   const auto capacity = static_cast<int64_t>(std::min(columns.shape(0), values.shape(0)));
   if (!from || used < 0 || used > capacity)
     throw nb::value_error("the arrays are not of the rows' kind");
   const nb::gil_scoped_release release;
-  return append_rows(*from, left_out.data(), used, offsets.data(),
-                     static_cast<int64_t>(offsets.shape(0)), columns.data(), values.data(),
-                     capacity);
+  append_rows(*from, std::span(chosen.data(), chosen.shape(0)), used, offsets.data(),
+              columns.data(), values.data(), capacity);
 }
 
 template <class Value, class Column> void bind_append(nb::module_ &m) {
-  m.def("append_rows", &append<Value, Column>, nb::arg("rows"), nb::arg("left_out"),
-        nb::arg("used"), nb::arg("offsets").noconvert(), nb::arg("columns").noconvert(),
-        nb::arg("values").noconvert(), "Copy the rows that are not left out behind others.");
+  m.def("append_rows", &append<Value, Column>, nb::arg("rows"), nb::arg("chosen"), nb::arg("used"),
+        nb::arg("offsets").noconvert(), nb::arg("columns").noconvert(),
+        nb::arg("values").noconvert(), "Copy the chosen rows behind others.");
 }
 
 } // namespace
@@ -112,7 +112,7 @@ void bind_dcd(nb::module_ &m) {
       .def_prop_ro("response", &ProximalBias::response)
       .def_prop_ro("gap", &ProximalBias::gap)
       .def_prop_ro("dual", &ProximalBias::dual)
-      .def_prop_ro("weight", &ProximalBias::weight);
+      .def_prop_ro("weight", [](const ProximalBias &b) { return b.weight(); });
   m.def("proximal_sigma", &proximal_sigma, nb::arg("mean_norm"), nb::arg("mean_cost"),
         nb::arg("n_inside"));
   nb::class_<DualCoordinateDescent>(m, "DualCoordinateDescent")
@@ -162,14 +162,14 @@ void bind_dcd(nb::module_ &m) {
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),
         nb::arg("bias_precision"), nb::arg("n_blocks"), nb::arg("n_threads"),
         nb::keep_alive<0, 1>());
-  nb::class_<StreamedEpoch, DcdEpoch>(m, "StreamedEpoch")
-      .def_ro("active_nnz", &StreamedEpoch::active_nnz);
   nb::class_<StreamedDcd>(m, "StreamedDcd")
-      .def("visit", &visit_part, nb::arg("rows"), nb::arg("signed_cost"), nb::arg("squared_norms"),
-           nb::arg("alpha").noconvert(), nb::arg("resting").noconvert(), nb::arg("rng"),
-           nb::arg("bucket"))
+      .def("visit", &visit_part<&StreamedDcd::visit>, nb::arg("rows"), nb::arg("signed_cost"),
+           nb::arg("squared_norms"), nb::arg("alpha").noconvert(), nb::arg("resting").noconvert(),
+           nb::arg("rng"), nb::arg("bucket"))
+      .def("visit_again", &visit_part<&StreamedDcd::visit_again>, nb::arg("rows"),
+           nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha").noconvert(),
+           nb::arg("resting").noconvert(), nb::arg("rng"), nb::arg("bucket"))
       .def("end_epoch", &StreamedDcd::end_epoch)
-      .def("forget_bounds", &StreamedDcd::forget_bounds)
       .def_prop_ro("bias", &StreamedDcd::bias)
       .def("weights", [](const StreamedDcd &d, MutableVector<double> out) {
         expect_size(out, d.n_weights, "out");
@@ -177,8 +177,8 @@ void bind_dcd(nb::module_ &m) {
       });
   m.def("streamed_dcd", &make_streamed, nb::arg("like"), nb::arg("loss"), nb::arg("w"),
         nb::arg("bias"), nb::arg("balance"), nb::arg("separable"), nb::arg("mean_squared_norm"),
-        nb::arg("mean_cost"), nb::arg("n_rows"), nb::arg("bias_precision"), nb::arg("n_blocks"),
-        nb::arg("n_threads"));
+        nb::arg("mean_cost"), nb::arg("n_rows"), nb::arg("from_zero"), nb::arg("bias_precision"),
+        nb::arg("n_blocks"), nb::arg("n_threads"));
   bind_append<float, int32_t>(m);
   bind_append<float, int64_t>(m);
   bind_append<double, int32_t>(m);

@@ -291,14 +291,17 @@ class StreamedProblem(LinearObjective):
         source: Any = "repair" if far or math.fsum(moved) > 1e-6 * size else "solver"
         return Judgement(joined[:-1].copy(), iterate.b, primal, alpha, dual, source)
 
-    def descent(self, sums: Sums, bias: float, n_blocks: int = 1) -> _core.StreamedDcd:
-        """Dual coordinate descent from the dual point that these are the sums of."""
+    def descent(self, sums: Sums | None, bias: float, n_blocks: int = 1) -> _core.StreamedDcd:
+        """Dual coordinate descent from the dual point that these are the sums of, or from zero."""
+        from_zero = sums is None
+        if sums is None:
+            sums = Sums(np.zeros(self.n_features + 1), 0.0, 0.0)
         piece = self.first_piece()
         norms = piece.part.squared_norms - self.constant_feature**2
         return _core.streamed_dcd(
             piece.part.rows, self.loss.name, sums.w, bias, sums.balance, sums.separable,
-            float(norms.mean()), float(piece.cost.mean()), self.n_rows, self.bias_precision,
-            n_blocks, self.n_threads,
+            float(norms.mean()), float(piece.cost.mean()), self.n_rows, from_zero,
+            self.bias_precision, n_blocks, self.n_threads,
         )  # fmt: skip
 
     def _ascend(self, alpha: Array, sums: Sums, iterate: Iterate) -> None:

@@ -1,11 +1,17 @@
 """Epochs over rows on disk: ranges of rows in random order, the rows of each in random buckets.
 
-Dual coordinate descent as in dcd.py. Rows that rest at their bounds are left out as there; once
-the others fit into the memory that is allowed they are copied into it, and the epochs go on with
-them alone, without reading, until it is time to look at all rows again.
+Dual coordinate descent as in dcd.py. Rows that rest at their bounds are left out as there. The
+others are copied into the memory that is allowed as they come. When that is full, the copies are
+visited some more times and make room: rows that were read once are worth several visits (Yu, Hsieh,
+Chang & Lin, "Large linear classification when data cannot fit in memory", KDD 2010; Chang & Roth,
+"Selective block minimization for faster convergence of limited memory large-scale linear models",
+KDD 2011). If all of an epoch's are still there at its end, the epochs go on with them alone,
+without reading, until it is time to look at all rows again.
 
-Within an epoch an iterate goes out from time to time, so that a run can be stopped or
-saved; it claims no gap.
+Within an epoch an iterate goes out from time to time, so that a run can be stopped or saved; it
+claims no gap. In the first epoch from zero, whose steps are those of m/t v (core/dcd.hpp), its w is
+m/t v and its alpha that of v: both are true points, and whoever goes on from alpha does so with
+epochs like all others.
 """
 
 from __future__ import annotations
@@ -25,6 +31,11 @@ if TYPE_CHECKING:
 
 # Bytes of rows between two iterates, at least.
 STRETCH = 1 << 29
+# How often copies of rows are visited again before they make room for others. More visits than
+# these save hardly any reading: after them the rows suit each other, not those that are on disk.
+AGAIN = 3
+# Of memory beside the entries of a copied row, the solver's own record of it included.
+ROW_BYTES = 100
 
 
 def stretches(problem: StreamedProblem, rng: _core.Rng) -> Iterator[NDArray[np.int64]]:
@@ -38,8 +49,9 @@ def stretches(problem: StreamedProblem, rng: _core.Rng) -> Iterator[NDArray[np.i
 
 @dataclass
 class Kept:
-    """Copies of the rows that do not rest."""
+    """Copies of rows that do not rest, in a bounded number of bytes."""
 
+    most_bytes: int
     number: NDArray[np.int64]  # of each row, among all
     offsets: NDArray[np.int64]
     columns: NDArray[Any]
@@ -49,65 +61,88 @@ class Kept:
     alpha: Array
     resting: NDArray[np.uint8]
     n_rows: int = 0
-    nnz: int = 0
 
     @classmethod
-    def room(cls, problem: StreamedProblem, n_rows: int, nnz: int) -> Kept:
-        """For so many rows and entries."""
+    def within(cls, problem: StreamedProblem, most_bytes: int) -> Kept:
+        """For as many rows or entries as fit, whichever there are more of.
+
+        The arrays have more room than the memory: what is not written to needs none.
+        """
         source = problem.source
+        n_rows = most_bytes // ROW_BYTES
+        nnz = most_bytes // (source.column_dtype.itemsize + source.dtype.itemsize)
         return cls(
+            most_bytes=most_bytes,
             number=np.empty(n_rows, np.int64), offsets=np.zeros(n_rows + 1, np.int64),
             columns=np.empty(nnz, source.column_dtype), values=np.empty(nnz, source.dtype),
             signed_cost=np.empty(n_rows), squared_norms=np.empty(n_rows), alpha=np.empty(n_rows),
             resting=np.zeros(n_rows, np.uint8),
         )  # fmt: skip
 
-    @staticmethod
-    def bytes_for(problem: StreamedProblem, n_rows: int, nnz: int) -> int:
-        """Of memory, the solver's own record of these rows included."""
-        source = problem.source
-        return 100 * n_rows + nnz * (source.column_dtype.itemsize + source.dtype.itemsize)
+    @property
+    def nnz(self) -> int:
+        """The stored entries."""
+        return int(self.offsets[self.n_rows])
 
-    def append(self, piece: Piece, alpha: Array, resting: NDArray[np.uint8]) -> None:
-        """The rows of a piece that do not rest."""
-        left_out = resting | (piece.cost == 0)
-        chosen = np.flatnonzero(left_out == 0)
+    def has_room(self, n_rows: int, nnz: int) -> bool:
+        """For so many more."""
+        entry_bytes = self.columns.itemsize + self.values.itemsize
+        n_bytes = (self.n_rows + n_rows) * ROW_BYTES + (self.nnz + nnz) * entry_bytes
+        return n_bytes <= self.most_bytes
+
+    def append(self, piece: Piece, chosen: NDArray[np.int64], alpha: Array) -> None:
+        """These rows of a piece, for which there is room."""
         mine = slice(self.n_rows, self.n_rows + len(chosen))
-        self.nnz = _core.append_rows(
-            piece.part.rows, left_out, self.nnz, self.offsets[mine.start + 1 : mine.stop + 1],
+        _core.append_rows(
+            piece.part.rows, chosen, self.nnz, self.offsets[mine.start + 1 : mine.stop + 1],
             self.columns, self.values,
         )  # fmt: skip
         self.number[mine] = chosen + piece.where.start
         self.signed_cost[mine] = piece.signed_cost[chosen]
         self.squared_norms[mine] = piece.part.squared_norms[chosen]
         self.alpha[mine] = alpha[chosen]
+        self.resting[mine] = 0
         self.n_rows = mine.stop
 
-    def rows(self, problem: StreamedProblem) -> _core.Rows:
-        """As the kernels see them, once all have been appended."""
-        return _core.csr_rows(
-            self.offsets[: self.n_rows + 1], self.columns, self.values, problem.n_features,
+    def clear(self) -> None:
+        """Make room."""
+        self.n_rows = 0
+
+    def show(self, visit: Any, problem: StreamedProblem, rng: _core.Rng, bucket: int) -> None:
+        """To the kernel, which visits those that do not rest."""
+        n = self.n_rows
+        rows = _core.csr_rows(
+            self.offsets[: n + 1], self.columns, self.values, problem.n_features,
             problem.constant_feature, self,
+        )  # fmt: skip
+        visit(
+            rows, self.signed_cost[:n], self.squared_norms[:n], self.alpha[:n], self.resting[:n],
+            rng, bucket,
         )  # fmt: skip
 
 
 class Descent:
-    """The state of dual coordinate descent on a streamed problem."""
+    """The state of dual coordinate descent on a streamed problem.
+
+    kept: where copies of rows go, if there is memory for any. all_kept: it has all rows that do not
+    rest, and the next epoch reads nothing.
+    """
 
     def __init__(self, problem: StreamedProblem, start: Any, *, bucket: int, n_blocks: int) -> None:
-        from bridle.streamed_problem import Sums
-
         self.problem, self.bucket = problem, bucket
         self.alpha = problem.start_alpha(start)
-        warm = start is not None and start.alpha is not None and bool(self.alpha.any())
+        self.from_zero = not self.alpha.any()
         problem.vectors.release(self.alpha)
-        sums = problem.sums(self.alpha) if warm else Sums(np.zeros(problem.n_features + 1), 0, 0)
         bias = 0.0 if start is None else float(start.b)
+        sums = None if self.from_zero else problem.sums(self.alpha)
         self.kernel = problem.descent(sums, bias, n_blocks)
         self.resting = problem.vectors.zeros(np.uint8)
-        self.kept: Kept | None = None
-        self.room: Kept | None = None  # being filled in this epoch
+        plan = problem.stream.plan
+        self.kept = Kept.within(problem, plan.keep_bytes) if plan and plan.keep_bytes else None
+        self.all_kept = False
         self.w = np.zeros(problem.n_features + 1)
+        self._copying = not self.from_zero  # in that epoch no row rests, and none comes twice
+        self._made_room = False  # in this epoch
 
     def visit(self, piece: Piece, rng: _core.Rng) -> None:
         """Every row of a piece that does not rest, once."""
@@ -118,39 +153,51 @@ class Descent:
             self.bucket,
         )  # fmt: skip
         self.alpha[where], self.resting[where] = alpha, resting
-        if self.room is not None:
-            self.room.append(piece, alpha, resting)
+        if self.kept is not None and self._copying:
+            chosen = np.flatnonzero((resting == 0) & (piece.cost != 0))
+            offsets = piece.part.batch.offsets
+            nnz = int((offsets[chosen + 1] - offsets[chosen]).sum())
+            if not self.kept.has_room(len(chosen), nnz):
+                self._make_room(self.kept, rng)
+            if self.kept.has_room(len(chosen), nnz):
+                self.kept.append(piece, chosen, alpha)
         self.problem.vectors.release(self.alpha, self.resting)
 
-    def visit_kept(self, rng: _core.Rng) -> None:
-        """An epoch on the copies alone."""
-        kept = self.kept
-        assert kept is not None
-        n = kept.n_rows
-        self.kernel.visit(
-            kept.rows(self.problem), kept.signed_cost[:n], kept.squared_norms[:n], kept.alpha[:n],
-            kept.resting[:n], rng, self.bucket,
-        )  # fmt: skip
-        self.alpha[kept.number[:n]] = kept.alpha[:n]
+    def _make_room(self, kept: Kept, rng: _core.Rng) -> None:
+        """A last look at the copies."""
+        for _ in range(AGAIN):
+            kept.show(self.kernel.visit_again, self.problem, rng, self.bucket)
+        mine = kept.number[: kept.n_rows]
+        self.alpha[mine] = kept.alpha[: kept.n_rows]
+        self.resting[mine] = kept.resting[: kept.n_rows]
+        kept.clear()
+        self._made_room = True
 
-    def end_epoch(self) -> _core.StreamedEpoch:
+    def visit_kept(self, rng: _core.Rng) -> int:
+        """An epoch on the copies alone; how many rows it visits."""
+        assert self.kept is not None
+        kept, n = self.kept, self.kept.n_rows
+        n_visits = n - int(np.count_nonzero(kept.resting[:n]))
+        kept.show(self.kernel.visit, self.problem, rng, self.bucket)
+        self.alpha[kept.number[:n]] = kept.alpha[:n]
+        return n_visits
+
+    def end_epoch(self, rng: _core.Rng) -> _core.DcdEpoch:
         """What the epoch saw; decides where the next one reads its rows."""
-        done = self.kernel.end_epoch()
-        plan = self.problem.stream.plan
-        if self.kept is None and plan is not None and not plan.resident and done.active:
-            if self.room is not None:
-                self.kept, self.room = self.room, None
-            elif Kept.bytes_for(self.problem, done.active, done.active_nnz) <= plan.keep_bytes:
-                # No more rows than these will be active after the next epoch.
-                self.room = Kept.room(self.problem, done.active, done.active_nnz)
-        return done
+        if self.kept is not None and self._copying and not self.all_kept:
+            if self._made_room:
+                self._make_room(self.kept, rng)
+            self.all_kept = self.kept.n_rows > 0
+        self._copying, self._made_room = True, False
+        return self.kernel.end_epoch()
 
     def wake_all(self) -> None:
         """The next epoch visits every row."""
-        self.kept = self.room = None
+        if self.kept is not None:
+            self.kept.clear()
+        self.all_kept = False
         self.resting[:] = 0
         self.problem.vectors.release(self.resting)
-        self.kernel.forget_bounds()
 
     def iterate(self, step: int, epoch: float, estimate: float | None) -> Iterate:
         """Where it is."""
@@ -168,14 +215,13 @@ def descend(
     state = Descent(problem, start, bucket=bucket, n_blocks=n_blocks)
     step, epoch, whole_gap = 0, 0.0, np.inf
     estimate = GapEstimate()
-    estimate.epoch = 3  # the first epochs here are like all others
+    if not state.from_zero:
+        estimate.epoch = 3  # the first epochs are then like all others
     n_bytes = int(problem.stream.sizes.sum())
     while True:
-        if state.kept is not None:
-            state.visit_kept(rng)
-            step += state.kept.n_rows
-            epoch += state.kept.n_rows / problem.n_rows
-        else:
+        # The kernel knows only of the rows that it was shown: copies are never all of them.
+        from_disk = not state.all_kept
+        if from_disk:
             seen = 0
             for order in stretches(problem, rng):
                 if seen:
@@ -185,10 +231,12 @@ def descend(
                     step += len(piece.y)
                 seen += int(problem.stream.sizes[order].sum())
             epoch += 1
-        # The kernel knows only of the rows that it was shown: copies are never all of them.
-        whole = state.kept is None
-        done = state.end_epoch()
-        whole = whole and done.whole
+        else:
+            n_visits = state.visit_kept(rng)
+            step += n_visits
+            epoch += n_visits / problem.n_rows
+        done = state.end_epoch(rng)
+        whole = from_disk and done.whole
         if whole:
             whole_gap = done.gap
         elif done.gap <= 0.1 * whole_gap:
