@@ -58,7 +58,7 @@ class Opened:
     squared_norm: float  # without the constant feature
     cost: float
     n_rows: int
-    n_inside: int
+    n_useful: int  # rows that cost something
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,6 @@ class Step:
     gap: float  # seen on the way
     visits: int
     inside: int
-    passed: float  # epochs, or parts of one
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class Part:
             sum(float(block.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
             self.n_rows,
-            sum(int(np.count_nonzero(state.cost)) for state in made) // 10,
+            sum(int(np.count_nonzero(state.cost)) for state in made),
         )
 
     def _file(self, saved: str) -> str:
@@ -396,7 +395,7 @@ class _Run:
         return Step(
             step.astype(order.w.dtype),
             sum(move.separable for move in moves), sum(move.balance for move in moves),
-            sum(move.curvature for move in moves), gap, visits, inside, order.epochs,
+            sum(move.curvature for move in moves), gap, visits, inside,
         )  # fmt: skip
 
 

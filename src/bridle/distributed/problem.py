@@ -268,6 +268,7 @@ class Run:
         self.alphas: list[weakref.ref[ResidentAlpha]] = []
         self.forgotten: list[int] = []
         self.mean_norm = self.mean_cost = 0.0
+        self.n_useful = 0  # rows that cost something: as many visits are an epoch
         self._open()
 
     @property
@@ -400,16 +401,17 @@ class Run:
                 raise
             self.recover(PartsLostError(range(len(self.parts)), str(lost)))
             return
-        if only is None:
+        if len(opened) == len(self.parts):
             rows = sum(one.n_rows for one in opened)
             self.mean_norm = sum(one.squared_norm for one in opened) / rows
             self.mean_cost = sum(one.cost for one in opened) / rows
+            self.n_useful = sum(one.n_useful for one in opened)
         self.kept = 1.0
         self.w = np.sum([one[0] for one in settled], axis=0)[:-1]
         self.bias.set_balance(sum(one[1] for one in settled))
         inside = sum(one[2] for one in settled)
         if only is None:
-            inside = inside if self.start is not None else sum(one.n_inside for one in opened)
+            inside = inside if self.start is not None else self.n_useful // 10
             self.bias.start(self.sigma(inside))
         else:
             self.bias.recentre(self.sigma(inside))

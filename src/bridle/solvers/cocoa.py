@@ -73,7 +73,7 @@ class Cocoa(Solver):
         n_parts = len(problem.parts)
         caution = float(n_parts)
         seen = _Seen(self.work)
-        step, epoch = 0, 0.0
+        step = 0
         while True:
             steps = run.visit(caution=caution, epochs=self.work, bucket=self.bucket)
             if steps is None:  # a part was lost: what was measured is of another time
@@ -83,9 +83,10 @@ class Cocoa(Solver):
             run.move(line.eta, line.step, line.balance)
             caution = min(max(line.alike, 1.0), float(n_parts))
             step += sum(one.visits for one in steps)
-            epoch += self.work
             estimate = seen.add(steps, run)
-            certificate = yield Iterate(step, epoch, run.w, run.b, gap_estimate=estimate)
+            certificate = yield Iterate(
+                step, step / run.n_useful, run.w, run.b, gap_estimate=estimate
+            )
             if certificate is not None:
                 seen.learn(certificate)
 
