@@ -54,7 +54,7 @@ def simulate(X, y, C, n_parts, work, max_epochs, max_seconds):
     found = solve(problem, Cocoa(work=work), stop=stop)
     return {
         "C": C, "parts": n_parts, "work": work, "epochs": found.epochs,
-        "visits": found.steps / len(y), "rounds": problem.report.rounds,
+        "rounds": problem.report.rounds,
         "gap": found.certificate.relative_gap, "converged": found.converged,
     }  # fmt: skip
 
@@ -239,7 +239,7 @@ def main() -> None:
     X, y = make_corpus(args.rows)
     alone, cells, measured = {}, [], []
     report = {"alone": alone, "cells": cells, "dask": measured, "model": modelled}
-    print("C  workers  work | epochs  times  visits  rounds  gap")
+    print("C  workers  work | epochs  times  rounds  gap")
     for C in args.C:
         one = solve(
             LinearProblem(X, y, C, bias="regularised", n_threads=1),
@@ -247,14 +247,14 @@ def main() -> None:
             stop=Gap(TOL) | Epochs(500),
         )
         alone[C] = one.epochs
-        print(f"{C:g}  one machine | {one.epochs:.4g}  1  {one.steps / len(y):.3g}")
+        print(f"{C:g}  one machine | {one.epochs:.4g}  1")
         for n_parts in args.parts:
             for work in args.work:
                 cell = simulate(X, y, C, n_parts, work, args.max_times * one.epochs, args.seconds)
                 cells.append(cell)
                 print(
                     f"{C:g}  {n_parts}  {work:g} | {cell['epochs']:.4g}  "
-                    f"{cell['epochs'] / one.epochs:.2f}  {cell['visits']:.3g}  {cell['rounds']}  "
+                    f"{cell['epochs'] / one.epochs:.2f}  {cell['rounds']}  "
                     f"{cell['gap']:.1e}{'' if cell['converged'] else '  gave up'}",
                     flush=True,
                 )

@@ -75,10 +75,13 @@ public:
   virtual void unshrink() = 0;
 
   // One of many parts of a problem (CoCoA+): visits the next `share` of an epoch, from the weights
-  // and the bias of all parts together, as if each step counted `caution` times. To `step` is added
-  // sum d_alpha_i z_i. The rows' steps are kept, all or in part, by `keep`.
+  // and the bias of all parts together. To `step` is added sum d_alpha_i z_i. The rows' steps are
+  // kept, all or in part, by `keep`.
   virtual DcdShare visit_share(Rng &rng, int64_t bucket, double share, const double *w, double bias,
-                               double response, double caution, double *step) = 0;
+                               double response, double *step) = 0;
+  // Since the other parts are stepping, too: from now on each step counts so many times, for each
+  // feature and, last, for the bias.
+  virtual void set_caution(const double *caution) = 0;
   virtual DcdMove moved() = 0;
   // Goes this part of the way from where the rows were at the last call.
   virtual void keep(double part) = 0;
@@ -215,10 +218,13 @@ public:
   }
 
   DcdShare visit_share(Rng &rng, int64_t bucket, double share, const double *w, double bias,
-                       double response, double caution, double *step) override {
+                       double response, double *step) override {
     remember();
     if (next_bucket_ == 0) {
-      shuffle_buckets(rng, bucket);
+      // Few rows: no more of them at a time than were asked for.
+      const auto few = std::ceil(share * static_cast<double>(active_.size()));
+      bucket_ = std::clamp<int64_t>(static_cast<int64_t>(few), 1, bucket);
+      shuffle_buckets(rng, bucket_);
       so_far_ = {};
       whole_ = std::ssize(active_) == n_useful_;
     }
@@ -229,15 +235,14 @@ public:
     std::copy(w, w + w_.size(), w_.begin());
     w_.back() = 0; // of the constant feature, which the bias stands for
     start_ = w_;
-    response_ = static_cast<W>(response);
-    caution_ = static_cast<W>(caution);
-    const Pass pass = visit_buckets(range, bucket, w_.data(), nullptr, bias);
+    response_ = static_cast<W>(response) * cautions_.back();
+    const Pass pass = visit_buckets(range, bucket_, w_.data(), nullptr, bias);
     for (size_t j = 0; j < w_.size(); ++j)
-      step[j] += (w_[j] - start_[j]) / caution;
+      step[j] += (w_[j] - start_[j]) / cautions_[j];
 
     int64_t visits = 0;
     for (int64_t b = range.begin; b < range.end; ++b)
-      visits += std::min(bucket, std::ssize(active_) - order_[b] * bucket);
+      visits += std::min(bucket_, std::ssize(active_) - order_[b] * bucket_);
     so_far_ = so_far_.then(pass);
     next_bucket_ = range.end;
     const bool finished = range.end == n_buckets;
@@ -247,6 +252,19 @@ public:
       set_bounds(so_far_, 1.0);
     }
     return {visits, pass.inside, pass.gap, pass.balance, finished, whole_};
+  }
+
+  void set_caution(const double *caution) override {
+    rest();
+    cautions_.assign(caution, caution + w_.size());
+    for (int64_t i = 0; i < rows_.n_rows; ++i) {
+      W sum = 0;
+      rows_.for_each(i, [&](int64_t j, W value) { sum += cautions_[j] * value * value; });
+      rested_[i].squared_norm = sum;
+    }
+    for (Active &row : active_)
+      if (row.row >= 0)
+        row.squared_norm = rested_[row.row].squared_norm;
   }
 
   DcdMove moved() override {
@@ -407,6 +425,8 @@ protected: // for StreamedDcdOn
     if (!before_.empty())
       return;
     first_ = false; // its w is meant for the end of an epoch of all rows
+    if (cautions_.empty())
+      cautions_.assign(w_.size(), W(1));
     rest();
     before_.resize(rows_.n_rows);
     for (int64_t i = 0; i < rows_.n_rows; ++i)
@@ -582,9 +602,16 @@ protected: // for StreamedDcdOn
     pass.separable += separable(next, cost) - separable(row.alpha, cost);
     pass.squared += static_cast<double>(delta * (2 * score + delta * row.squared_norm));
     row.alpha = next;
-    view_.add(row.at, caution_ * delta, w);
+    push(row.at, delta, w);
     pass.bias += pass.scale * caution_ * response_ * delta;
     pass.balance += static_cast<double>(delta);
+  }
+
+  void push(int64_t at, W delta, W *w) const {
+    if (cautions_.empty())
+      view_.add(at, caution_ * delta, w);
+    else
+      view_.for_each(at, [&](int64_t j, W value) { w[j] += cautions_[j] * (delta * value); });
   }
 
   // The first epoch's m/t is (m + t0)/(t + t0): few rows say little, and where costs are large, so
@@ -673,9 +700,10 @@ protected: // for StreamedDcdOn
   W caution_ = 1;                       // sigma' of CoCoA+
   std::vector<std::vector<W>> local_;   // the blocks' weights
   std::vector<std::vector<Undo>> undo_; // the blocks' steps
-  // Of a part among others: alpha at the last `keep`, w at the start of a visit; the epoch at hand.
-  std::vector<W> before_, start_;
-  int64_t next_bucket_ = 0;
+  // Of a part among others: alpha at the last `keep`, w at the start of a visit, how often steps
+  // count (squared_norm is then of that metric); the epoch at hand.
+  std::vector<W> before_, start_, cautions_;
+  int64_t next_bucket_ = 0, bucket_ = 1;
   Pass so_far_;
   bool whole_ = true;
 };

@@ -12,7 +12,7 @@ from bridle.data import make_corpus
 from bridle.distributed.local import LocalParts, PartsLostError
 from bridle.distributed.part import Block, Part
 from bridle.distributed.problem import DistributedProblem
-from bridle.solvers.cocoa import Cocoa
+from bridle.solvers.cocoa import Caution, Cocoa, Line
 
 TOL = 1e-3
 STOP = Gap(TOL) | Epochs(300)
@@ -80,10 +80,9 @@ def test_any_amount_of_local_work_converges(corpus, work):
     found = solve(problem, Cocoa(work=work), stop=STOP)
     assert found.converged
     check_certificate(found, X, y, 0.1, loss="hinge", bias="none")
-    # Epochs are visits: rows that rest at their bounds are not visited, and a bucket is whole.
+    # Epochs are visits: rows that rest at their bounds are not visited, and buckets are whole.
     assert found.epochs == found.steps / len(y)
-    buckets = np.ceil(work * np.ceil(375 / 32)) * 4 * 32
-    assert found.epochs <= problem.report.rounds * max(buckets / len(y), work) + 1e-9
+    assert found.epochs <= 1.5 * work * problem.report.rounds
     assert problem.report.rounds >= 2
 
 
@@ -211,28 +210,31 @@ def test_bad_blocks_are_named():
 
 
 def test_the_kernel_of_a_part_equals_its_twin():
-    """One visit with caution sigma', on the same permutation, and a step kept by half."""
+    """One visit with a caution for each feature, on the same permutation; a step kept by half."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(9, 4))
     y = np.where(rng.random(9) < 0.5, 1.0, -1.0)
-    w, b, response, caution, C = rng.normal(size=5), 0.3, 0.2, 2.5, 0.4
+    w, b, response, C = rng.normal(size=5), 0.3, 0.2, 0.4
     w[-1] = 0.0
+    caution = np.array([2.5, 1.0, 3.0, 1.5, 2.0])
     squared = (X**2).sum(axis=1)
     rows = _core.dense_rows(X, 0.0, X)
     kernel = _core.dual_coordinate_descent(
         rows, "squared_hinge", C * y, squared, np.zeros(9), 0.0, np.inf, 1, 1
     )
     step = np.zeros(5)
-    done = kernel.visit_share(_core.Rng(3), 1, 1.0, w, b, response, caution, step)
+    kernel.set_caution(caution)
+    done = kernel.visit_share(_core.Rng(3), 1, 1.0, w, b, response, step)
     order = np.empty(9, np.int64)
     _core.Rng(3).permutation(order)
     alpha, local, bias, curvature = np.zeros(9), w.copy(), b, 1 / (2 * C)
     for i in order:
         gradient = y[i] * (X[i] @ local[:4] + bias) - 1 + alpha[i] * curvature
-        delta = max(-alpha[i], -gradient / (caution * (squared[i] + response) + curvature))
+        length = caution[:4] @ X[i] ** 2 + caution[4] * response
+        delta = max(-alpha[i], -gradient / (length + curvature))
         alpha[i] += delta
-        local[:4] += caution * delta * y[i] * X[i]
-        bias += caution * response * delta * y[i]
+        local[:4] += caution[:4] * delta * y[i] * X[i]
+        bias += caution[4] * response * delta * y[i]
     assert done.visits == 9
     assert done.finished
     assert done.whole
@@ -245,6 +247,47 @@ def test_the_kernel_of_a_part_equals_its_twin():
     out = np.empty(9)
     kernel.alpha(out)
     assert np.allclose(out, 0.5 * alpha, atol=1e-12)
+    for bad in (caution[:4], 0 * caution, np.inf * caution):
+        with pytest.raises(ValueError, match="caution"):
+            kernel.set_caution(bad)
+
+
+def test_caution_is_what_the_parts_agreed_on():
+    rng = np.random.default_rng(0)
+    common, own = rng.normal(size=3), rng.normal(size=(4, 5))
+    # Of the first three features all parts say the same; of the next four one part each; of the
+    # last one, nobody has said anything yet.
+    said = np.zeros((4, 9))
+    said[:, :3], said[range(4), range(3, 7)] = common, own[range(4), range(4)]
+    caution = Caution(4, 9, 0.1)
+    assert np.array_equal(caution.news(), np.full(9, 4.0))
+    summed = said.sum(axis=0)
+    caution.learn(Line(summed, 0.0, 1.0, (said**2).sum(axis=0)))
+    told = caution.news()
+    assert np.allclose(told[:3], 4)
+    assert np.allclose(told[3:7], 1)
+    assert 1 < told[7] < 4
+    # With these the parts' models add up to the length of the summed step.
+    assert (told * said**2).sum() == pytest.approx(summed @ summed)
+
+
+@pytest.mark.parametrize("n_parts", [2, 16])
+def test_more_parts_do_not_take_many_more_visits(n_parts):
+    X, y = make_corpus(4000, seed=1)
+    one = solve(LinearProblem(X, y, 1.0, bias="regularised"), "dcd", stop=STOP)
+    parts = LocalParts(X, y, n_parts, shuffle=0)
+    found = solve(DistributedProblem(parts, 1.0, bias="regularised"), stop=STOP)
+    assert found.converged
+    assert found.epochs <= {2: 2, 16: 4}[n_parts] * one.epochs
+
+
+def test_parts_of_one_class_each(corpus):
+    X, y = corpus
+    order = np.argsort(y, kind="stable")
+    problem = DistributedProblem(LocalParts(X[order], y[order], 4), 0.3, bias="regularised")
+    found = solve(problem, stop=STOP)
+    assert found.converged
+    check_certificate(found, X[order], y[order], 0.3, loss="hinge", bias="regularised")
 
 
 @pytest.mark.parametrize("method", ["close", "codes", "errors"])

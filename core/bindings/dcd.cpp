@@ -129,21 +129,30 @@ void bind_dcd(nb::module_ &m) {
       .def(
           "visit_share",
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
-             double bias, double response, double caution, MutableVector<double> step) {
+             double bias, double response, MutableVector<double> step) {
             if (bucket < 1)
               throw nb::value_error("bucket must be at least 1");
             if (!(share > 0 && share <= 1))
               throw nb::value_error("share must be more than 0 and at most 1");
-            if (!(caution > 0))
-              throw nb::value_error("caution must be positive");
             expect_size(w, d.n_weights, "w");
             expect_size(step, d.n_weights, "step");
             const nb::gil_scoped_release release;
             return d.visit_share(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share,
-                                 w.data(), bias, response, caution, step.data());
+                                 w.data(), bias, response, step.data());
           },
           nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"), nb::arg("bias"),
-          nb::arg("response"), nb::arg("caution"), nb::arg("step"))
+          nb::arg("response"), nb::arg("step"))
+      .def(
+          "set_caution",
+          [](DualCoordinateDescent &d, Vector<double> caution) {
+            expect_size(caution, d.n_weights, "caution");
+            for (int64_t j = 0; j < d.n_weights; ++j)
+              if (!(caution.data()[j] > 0 && std::isfinite(caution.data()[j])))
+                throw nb::value_error("caution must be positive and finite");
+            const nb::gil_scoped_release release;
+            d.set_caution(caution.data());
+          },
+          nb::arg("caution"))
       .def("moved", &DualCoordinateDescent::moved)
       .def("keep", &DualCoordinateDescent::keep, nb::arg("part"))
       .def("unshrink", &DualCoordinateDescent::unshrink)

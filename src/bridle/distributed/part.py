@@ -69,7 +69,7 @@ class Order:
     w: NDArray[Any]
     b: float
     response: float  # d b / d sum alpha y
-    caution: float
+    caution: NDArray[Any] | None  # S of each feature and, last, of the bias; None as before
     epochs: float  # of local work
     bucket: int
 
@@ -366,6 +366,7 @@ class _Run:
     objective: Objective
     states: list[_State]
     rng: Any
+    caution: Array = field(default_factory=lambda: np.empty(0))
 
     def keep(self, part: float) -> None:
         for state in self.states:
@@ -373,6 +374,10 @@ class _Run:
 
     def visit(self, order: Order) -> Step:
         self.keep(order.kept)
+        if order.caution is not None:
+            self.caution = order.caution.astype(np.float64)
+            for state in self.states:
+                state.kernel.set_caution(self.caution)
         w = np.array(order.w, np.float64)
         step, own = np.zeros(len(w)), np.zeros(len(w))
         b, left = order.b, order.epochs
@@ -383,11 +388,11 @@ class _Run:
             for state in self.states:
                 own[:] = 0.0
                 done = state.kernel.visit_share(
-                    self.rng, order.bucket, share, w, b, order.response, order.caution, own
+                    self.rng, order.bucket, share, w, b, order.response, own
                 )
                 step += own
-                w += order.caution * own
-                b += order.caution * order.response * done.balance
+                w += self.caution * own
+                b += self.caution[-1] * order.response * done.balance
                 gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
                 _unshrink(state, done)
             left -= share

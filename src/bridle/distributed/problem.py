@@ -172,6 +172,11 @@ class DistributedProblem:
         return bool(np.isinf(self.C))
 
     @property
+    def may_fail(self) -> bool:
+        """Whether certificates are of use before the end: they are what a checkpoint keeps."""
+        return self.checkpoint is not None
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the data, in which the parts work."""
         return self.facts.dtype
@@ -263,6 +268,8 @@ class Run:
             raise ValueError("on a cluster a start needs dual variables that are there already")
         self.start = None if alpha is None else (alpha.start or Start(alpha.snapshot, 1.0))
         self.kept = 1.0  # of the last step, to be sent with the next message
+        self.caution: NDArray[Any] | None = None
+        self.told = False  # whether all parts know the caution
         self.w = np.zeros(problem.n_features)
         self.bias = _core.ProximalBias(problem.bias_precision, 0.0 if start is None else start.b)
         self.alphas: list[weakref.ref[ResidentAlpha]] = []
@@ -280,15 +287,25 @@ class Run:
         """How fast b may follow."""
         return float(_core.proximal_sigma(self.mean_norm, self.mean_cost, int(n_inside)))
 
-    def visit(self, **order: Any) -> list[Step] | None:
+    @property
+    def zero_primal(self) -> float:
+        """P(0), every row costing C_i there."""
+        return self.mean_cost * self.problem.n_rows
+
+    def visit(self, caution: Array | None, **order: Any) -> list[Step] | None:
         """A round. None if a part was lost: w is then made of what is left."""
-        w = np.append(self.w, 0.0).astype(self.problem.dtype)
-        message = Order(self.kept, w, self.b, float(self.bias.response), **order)
+        dtype = self.problem.dtype
+        w = np.append(self.w, 0.0).astype(dtype)
+        if caution is not None:
+            self.caution, self.told = caution.astype(dtype), False
+        told = None if self.told else self.caution
+        message = Order(self.kept, w, self.b, float(self.bias.response), told, **order)
         try:
             steps = self.parts.call("visit", self.number, message)
         except PartsLostError as lost:
             self.recover(lost)
             return None
+        self.told = True
         self.problem.report.rounds += 1
         return steps
 
@@ -373,6 +390,7 @@ class Run:
 
     def recover(self, lost: PartsLostError) -> None:
         """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
+        self.told = False
         while True:
             self.problem.report.losses.append(str(lost))
             for ref in self.alphas:

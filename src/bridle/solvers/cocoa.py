@@ -3,17 +3,21 @@
     max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2 [- sum_i alpha_i^2 / (4 C_i)],
 
 K parts hold the rows and their alpha. In a round each part visits some of its rows, from the
-weights w of all, as if each of its steps counted sigma' times (the others are stepping, too):
+weights w of all, as if each of its steps counted several times (the others are stepping, too):
 
-    G = z_i.(w + sigma' dw_k) - 1 + alpha_i D_ii,   alpha_i -= G / (sigma' |z_i|^2 + D_ii), clipped,
+    G = z_i.(w + S dw_k) - 1 + alpha_i D_ii,   alpha_i -= G / (z_i.S z_i + D_ii), clipped,
 
 and sends dw_k = sum d_alpha_i z_i. Then w += eta sum_k dw_k (Ma, Smith, Jaggi, Jordan, Richtarik &
-Takac, "Adding vs. averaging in distributed primal-dual optimization", ICML 2015, where eta = 1 and
-sigma' = K is safe). Here the dual along the summed step is known exactly, D + eta g - eta^2/2 h,
-and eta = min(1, g/h): any sigma' is safe. Past 1 some row would leave its box.
+Takac, "Adding vs. averaging in distributed primal-dual optimization", ICML 2015, where S is a
+number, sigma', and with eta = 1 the number K is safe). Here the dual along the summed step is known
+exactly, D + eta g - eta^2/2 h, and eta = min(1, g/h): any S is safe. Past 1 some row would leave
+its box.
 
-sigma' is measured: |sum_k dw_k|^2 / sum_k |dw_k|^2 says how much the parts pushed the same way in
-the last round, from 1 (not at all) to K (all of them).
+S is diagonal, and measured: of each feature j, (sum_k dw_kj)^2 / sum_k dw_kj^2 says how much the
+parts pushed its weight the same way of late, from 1 (not at all) to K (all of them). With these
+the parts' models add up to the curvature that the summed step really had. One number for all
+features would be that of the frequent ones, on which most parts agree, and hold back the many rare
+ones, which only one part has at a time.
 
 The bias is the proximal point method's, as in dcd, shared by all parts like w.
 """
@@ -70,18 +74,16 @@ class Cocoa(Solver):
     ) -> Iterates:
         """One iterate after each round."""
         run = problem.begin(start, rng.below(2**31))
-        n_parts = len(problem.parts)
-        caution = float(n_parts)
-        seen = _Seen(self.work)
+        caution, seen = self._measures(run)
         step = 0
         while True:
-            steps = run.visit(caution=caution, epochs=self.work, bucket=self.bucket)
+            steps = run.visit(caution.news(), epochs=self.work, bucket=self.bucket)
             if steps is None:  # a part was lost: what was measured is of another time
-                caution, seen = float(n_parts), _Seen(self.work)
+                caution, seen = self._measures(run)
                 continue
             line = Line.along(run, steps)
             run.move(line.eta, line.step, line.balance)
-            caution = min(max(line.alike, 1.0), float(n_parts))
+            caution.learn(line)
             step += sum(one.visits for one in steps)
             estimate = seen.add(steps, run)
             certificate = yield Iterate(
@@ -89,6 +91,9 @@ class Cocoa(Solver):
             )
             if certificate is not None:
                 seen.learn(certificate)
+
+    def _measures(self, run: Run) -> tuple[Caution, _Seen]:
+        return Caution(len(run.parts), len(run.w) + 1, self.work), _Seen(self.work, run)
 
 
 @dataclass(frozen=True)
@@ -98,24 +103,59 @@ class Line:
     step: Array
     balance: float
     eta: float
-    alike: float  # |sum dw|^2 / sum |dw|^2
+    apart: Array  # sum_k dw_k^2, of each feature and, last, of the balance
 
     @classmethod
     def along(cls, run: Run, steps: list[Step]) -> Line:
         """D(eta) = D + eta g - eta^2/2 h is exact, with the bias held near its centre."""
         summed = np.zeros(len(run.w) + 1)
-        apart = 0.0
+        apart = np.zeros(len(run.w) + 1)
         for one in steps:  # in the order of the parts, whoever answered first
             own = one.step.astype(np.float64)
             summed += own
-            apart += inner(own, own)
+            apart += own * own
+            apart[-1] += one.balance**2
         balance = sum(one.balance for one in steps)
         length, response = inner(summed, summed), float(run.bias.response)
         h = length + sum(one.curvature for one in steps) + response * balance**2
         rise = sum(one.separable for one in steps) - inner(run.w, summed[:-1]) - 0.5 * length
         rise -= run.b * balance + 0.5 * response * balance**2
         eta = min(1.0, max(0.0, (rise + 0.5 * h) / h)) if h > 0 else 1.0
-        return cls(summed, balance, eta, length / apart if apart > 0 else 1.0)
+        return cls(summed, balance, eta, apart)
+
+
+class Caution:
+    """S: how much the parts pushed each weight, and the bias, the same way in the last epoch."""
+
+    def __init__(self, n_parts: int, size: int, work: float) -> None:
+        self.n_parts = n_parts
+        self.together, self.apart = np.zeros(size), np.zeros(size)
+        self.memory = 1 - min(work, 0.5)  # an epoch's
+        self.per_epoch = max(1, round(1 / work))
+        self.round = self.next = 0
+
+    def news(self) -> Array | None:
+        """What the parts are to be told: often at first, then after each epoch; None in between.
+
+        It is as long as w, and takes them a pass over their rows.
+        """
+        if self.round < self.next:
+            return None
+        self.next = self.round + min(max(1, self.round), self.per_epoch)
+        if self.round == 0:
+            return np.full(len(self.apart), float(self.n_parts))
+        total = float(self.apart.sum())
+        overall = float(self.together.sum()) / total if total > 0 else float(self.n_parts)
+        unseen = np.full(len(self.apart), overall)
+        ratio = np.divide(self.together, self.apart, out=unseen, where=self.apart > 0)
+        return np.asarray(np.clip(ratio, 1.0, float(self.n_parts)))
+
+    def learn(self, line: Line) -> None:
+        """From a round."""
+        self.round += 1
+        self.together = self.memory * self.together + line.step**2
+        self.together[-1] += line.balance**2
+        self.apart = self.memory * self.apart + line.apart
 
 
 class _Seen:
@@ -125,12 +165,14 @@ class _Seen:
     Certificates say by how much.
     """
 
-    def __init__(self, work: float) -> None:
+    def __init__(self, work: float, run: Run) -> None:
         self.gaps: deque[float] = deque(maxlen=max(1, round(1 / work)))
         self.inside: deque[int] = deque(maxlen=self.gaps.maxlen)
         self.rounds = 0
         self.correction = 1.0
-        self.primal = np.inf
+        self.memory = 1 - 0.3 * min(work, 1.0)
+        # From zero, as good as P(0); a start may be anywhere, and only a certificate knows.
+        self.primal = run.zero_primal if run.start is None else np.inf
         self.guess = np.inf
 
     def add(self, steps: list[Step], run: Run) -> float | None:
@@ -139,8 +181,11 @@ class _Seen:
         self.rounds += 1
         if self.rounds % (self.gaps.maxlen or 1) == 0:
             run.bias.recentre(run.sigma(sum(self.inside)))
-        if len(self.gaps) < (self.gaps.maxlen or 1) or not np.isfinite(self.primal):
+        if not np.isfinite(self.primal):
             return None
+        if len(self.gaps) < (self.gaps.maxlen or 1):
+            return np.inf if run.start is None else None
+        self.correction **= self.memory  # what a certificate showed was of that time
         self.guess = max(0.0, sum(self.gaps)) / self.primal
         return self.correction * self.guess
 
