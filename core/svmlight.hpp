@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "parallel.hpp"
+#include "svmlight_avx2.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -166,14 +167,6 @@ inline DigitRun read_digits(const char *p) {
   return {length, v & 0xFFFFFFFFu};
 }
 
-// Powers of ten that a double holds exactly.
-inline constexpr std::array<double, 23> kPowersOfTen = {
-    1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-inline constexpr std::array<std::uint64_t, 9> kIntegerPowersOfTen = {
-    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-inline constexpr std::uint64_t kExactInteger = std::uint64_t{1} << 53;
-
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') <= 9; }
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 inline bool ends_token(char c) {
@@ -306,6 +299,8 @@ template <class T> struct Output {
   T *values = nullptr;
 };
 
+inline const bool kOnVectors = has_usual_features();
+
 struct Limits {
   std::int64_t smallest = 0; // as written in the file
   std::int64_t largest = kMaxIndex;
@@ -313,9 +308,11 @@ struct Limits {
 
 template <class T> class ChunkParser {
 public:
-  // `shift` is what turns an index as written into a column. [begin, end) ends in a newline.
-  ChunkParser(const char *begin, const char *end, Output<T> out, Limits limits, std::int32_t shift)
-      : p_(begin), end_(end), out_(out), limits_(limits), shift_(shift) {}
+  // `shift` is what turns an index as written into a column. [begin, end) ends in a newline. What
+  // is from `text` to begin may be read, too.
+  ChunkParser(const char *text, const char *begin, const char *end, Output<T> out, Limits limits,
+              std::int32_t shift)
+      : text_(text), p_(begin), end_(end), out_(out), limits_(limits), shift_(shift) {}
 
   // False: failure() says why.
   bool run() {
@@ -338,6 +335,10 @@ private:
   }
 
   void skip_line() {
+    if (*p_ == '\n') {
+      ++p_;
+      return;
+    }
     const void *newline = std::memchr(p_, '\n', static_cast<std::size_t>(end_ - p_));
     p_ = static_cast<const char *>(newline) + 1;
   }
@@ -404,13 +405,12 @@ private:
   bool features() {
     skip_blanks();
     const char *const begin = p_;
-    std::int32_t *const indices = out_.indices + n_nonzero_;
-    T *const values = out_.values + n_nonzero_;
-    std::int64_t count = 0;
-    std::int64_t previous = -1;
-    bool ascending = true;
+    RowSoFar<T> row{out_.indices + n_nonzero_, out_.values + n_nonzero_, shift_};
+    const bool on_vectors = kOnVectors && begin - text_ >= kReadBack;
     const char *p = begin; // in a register: the loop is bound by the latency of this pointer
     for (;;) {
+      if (on_vectors)
+        p = usual_features(p, end_, delimiters_, row);
       const DigitRun run = read_digits(p);
       auto index = static_cast<std::int64_t>(run.value);
       if (run.length - 1 < 7 && p[run.length] == ':') [[likely]] {
@@ -425,29 +425,27 @@ private:
         p = p_;
       }
       double number;
+      T &value = row.values[row.count];
       if (const char *after = read_common_number(p, number)) [[likely]] {
         p = after;
-        values[count] = static_cast<T>(number);
+        value = static_cast<T>(number);
       } else {
         p_ = p;
-        if (!any_value(values[count]))
+        if (!any_value(value))
           return false;
         p = p_;
       }
-      indices[count] = static_cast<std::int32_t>(index) - shift_;
-      ascending &= index > previous;
-      previous = index;
-      ++count;
+      row.indices[row.count++] = static_cast<std::int32_t>(index) - shift_;
       if (*p == ' ') [[likely]]
         ++p;
     }
-    if (count == 0) {
+    if (row.count == 0) {
       out_.lengths[n_rows_] = 0;
       return true;
     }
-    if (!ascending && !sort_row(indices, values, count, begin))
+    if (!row.ascending() && !sort_row(row.indices, row.values, row.count, begin))
       return false;
-    return finish_row(indices, count, begin);
+    return finish_row(row.indices, row.count, begin);
   }
 
   // The index of an unusual feature: eight digits or more, or something wrong.
@@ -556,6 +554,7 @@ private:
                         std::to_string(limits_.largest));
   }
 
+  const char *const text_;
   const char *p_;
   const char *const end_;
   const Output<T> out_;
@@ -567,12 +566,14 @@ private:
   std::int64_t largest_ = -1;
   Failure failure_;
   std::vector<std::pair<std::int32_t, T>> scratch_;
+  Delimiters delimiters_; // ahead
 };
 
 // ---------------------------------------------------------------------------------------------
 // The text, cut into chunks of whole lines.
 
 struct Chunk {
+  const char *text;  // where what may be read begins
   const char *begin; // where the parser reads
   std::size_t length;
   std::size_t offset; // within the text
@@ -587,14 +588,14 @@ public:
     const std::size_t tail = tail_begin(begin);
     for (std::size_t from = begin; from < tail;) {
       const std::size_t to = line_end(std::min(from + chunk_bytes, tail) - 1);
-      chunks_.push_back({text.data() + from, to - from, from});
+      chunks_.push_back({text.data(), text.data() + from, to - from, from});
       from = to;
     }
     last_lines_.assign(text.substr(tail));
     last_lines_ += '\n';
-    chunks_.push_back({nullptr, last_lines_.size(), tail});
+    chunks_.push_back({nullptr, nullptr, last_lines_.size(), tail});
     last_lines_.append(kPadding, '\0');
-    chunks_.back().begin = last_lines_.data();
+    chunks_.back().text = chunks_.back().begin = last_lines_.data();
     first_line_ = begin;
   }
 
@@ -779,7 +780,8 @@ private:
         return;
       Part &into = part(k);
       const Chunk &from = chunk(k);
-      ChunkParser<T> parser(from.begin, from.begin + from.length, output(into), limits, shift);
+      ChunkParser<T> parser(from.text, from.begin, from.begin + from.length, output(into), limits,
+                            shift);
       if (!parser.run()) {
         into.failure = parser.failure();
         std::int64_t known = first_bad.load();

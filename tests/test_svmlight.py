@@ -729,3 +729,45 @@ def test_arrays_are_a_matrix_when_asked(tmp_path):
     assert as_matrix(CsrArrays(X.data.astype(int), X.indices, X.indptr, X.shape)).dtype == float
     with pytest.raises(AttributeError, match="no_such"):
         _ = X.no_such
+
+
+USUAL = st.from_regex(r"-?[0-9]{1,17}|-?[0-9]\.[0-9]{0,17}", fullmatch=True)
+UNUSUAL = st.from_regex(r"[-+]?([0-9]{1,3}\.[0-9]{0,9}|\.[0-9]{1,9})(e-?[0-9])?", fullmatch=True)
+INDICES = st.lists(st.one_of(st.integers(1, 999), st.integers(1, 2**31 - 2)), unique=True)
+
+
+@given(
+    rows=st.lists(st.tuples(INDICES, st.lists(st.one_of(USUAL, USUAL, UNUSUAL))), max_size=6),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_usual_and_unusual_numbers_are_read_alike(rows, dtype):
+    # Single spaces let features of usual shapes be read on vectors; tabs never do.
+    pairs = [list(zip(sorted(i), v, strict=False)) for i, v in rows]
+    lines = [" ".join(["1"] + [f"{i}:{v}" for i, v in row]) for row in pairs]
+    text = "1 2147483646:1 # not at the start of the text\n" + "\n".join(lines)
+    spaced, _ = read_svmlight_bytes(text.encode(), dtype=dtype)
+    tabbed, _ = read_svmlight_bytes(text.replace(" ", "\t").encode(), dtype=dtype)
+    with np.errstate(over="ignore"):
+        wanted = np.array([1.0] + [float(v) for row in pairs for _, v in row]).astype(dtype)
+    assert spaced.data.tobytes() == tabbed.data.tobytes() == wanted.tobytes()
+    assert spaced.indices.tolist()[1:] == [i - 1 for row in pairs for i, _ in row]
+    assert np.array_equal(spaced.indices, tabbed.indices)
+    assert np.array_equal(spaced.indptr, tabbed.indptr)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        ":1", "1:", "1:-", "1:--1", "1:1-", "1:.", "1:-.", "1:1.2.3", "1:0x1", "1:1:2", "a:1",
+        "1:/", "1:1\x00", "1:0.\xff1", "-1:1", "1;1", "1:1,5", "123456789012:1", "1:1.a", "1:a.1",
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_anywhere_in_a_row(token):
+    before, after = "2:0.5 3:1 4:-1.25 " * 3, " 900:1 901:0.25 902:3"
+    k = iter(range(2, 99))
+    before = " ".join(f"{next(k)}:{t.partition(':')[2]}" for t in before.split())
+    text = f"-1 1:0.125 5:1\n+1 {before} {token}{after}\n"
+    where = 4 + len(before) + 1
+    for variant in (text, text.replace(" ", "\t")):
+        with pytest.raises(SvmlightError, match=rf"^<bytes>:2:({where}|{where + 2}): expected"):
+            read_svmlight_bytes(variant.encode("latin-1"))
