@@ -402,8 +402,9 @@ def check_labels(y: ArrayLike, n_rows: int) -> Array:
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_rows:
         raise ValueError(f"y must have one label for each of the {n_rows} rows, got {labels.shape}")
-    values = set(np.unique(labels).tolist())
-    if values != {-1, 1}:
+    positive = labels == 1
+    if not (positive | (labels == -1)).all() or positive.all() or not positive.any():
+        values = set(np.unique(labels).tolist())
         shown = ", ".join(map(str, sorted(values)[:5])) + (", ..." if len(values) > 5 else "")
         raise ValueError(
             f"y must hold the two labels -1 and +1, got {shown}; the estimators encode any labels"

@@ -289,7 +289,7 @@ def train(
     from bridle.stopping import Epochs, Gap, Seconds
 
     if stored is None:
-        labels, codes = np.unique(y, return_inverse=True)
+        labels, codes = classes_of(y)
     else:
         labels, codes = stored.classes, None
     if len(labels) < 2:
@@ -453,6 +453,17 @@ def _check_options(
         raise click.UsageError(
             "--multiclass, --probability, --folds and --search-c are for linear machines"
         )
+
+
+def classes_of(y: Any) -> tuple[Any, Any]:
+    """As np.unique(y, return_inverse=True), without sorting where there are two classes."""
+    import numpy as np
+
+    low, high = y.min(), y.max()
+    above = y == high
+    if low == high or not (above | (y == low)).all():
+        return np.unique(y, return_inverse=True)
+    return np.array([low, high]), above.astype(np.int64)
 
 
 def _class_weights(given: tuple[str, ...], classes: Any) -> Any:
