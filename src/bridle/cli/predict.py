@@ -83,12 +83,13 @@ def predict(
             shown = _probabilities(sized, X, threads, model)
     known = y is not None and bool(np.isin(y, fitted.classes).any())
     error = float(np.mean(labels != y)) if known else None
+    names = None if scores else {label: plain(label) for label in fitted.classes.tolist()}
     with clock.timing("write"), reported():
         if output is not None:
             with open(output, "w", encoding="utf-8") as file:
-                file.writelines(_lines(shown, scores))
+                file.writelines(_lines(shown, names))
         elif not as_json:
-            for chunk in _lines(shown, scores):
+            for chunk in _lines(shown, names):
                 click.echo(chunk, nl=False)
     if as_json:
         print_json({
@@ -106,12 +107,12 @@ def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:
     return model.predict_proba(X, n_threads=threads)
 
 
-def _lines(values: Any, scores: bool) -> Iterator[str]:
-    """Text, many lines at a time."""
+def _lines(values: Any, names: dict[Any, str] | None) -> Iterator[str]:
+    """Text, many lines at a time: of numbers, or of labels by their names."""
     for first in range(0, len(values), LINES_AT_A_TIME):
         block = values[first : first + LINES_AT_A_TIME].tolist()
         if values.ndim == 2:
             lines = [" ".join(map(repr, row)) for row in block]
         else:
-            lines = list(map(repr if scores else plain, block))
+            lines = list(map(repr if names is None else names.__getitem__, block))
         yield "\n".join(lines) + "\n"
