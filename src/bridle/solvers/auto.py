@@ -20,13 +20,11 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bridle.solvers import solver_from
 from bridle.solvers.base import Iterate, Iterates, Solver
-from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.interior_point import InteriorPoint, operations
-from bridle.solvers.n_slack import NSlack
 from bridle.solvers.newton import Newton
-from bridle.solvers.one_slack import OneSlack
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -53,11 +51,11 @@ class Auto(Solver):
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
-        if problem.kind == "structured":
+        if problem.kind == "structured":  # whose solvers nobody else should have to load
             if problem.hard_margin:
-                return NSlack()
+                return solver_from("n-slack")
             few = problem.n_features <= FEW_WEIGHTS
-            return OneSlack() if few or problem.cheap_cuts else BlockFrankWolfe()
+            return solver_from("one-slack" if few or problem.cheap_cuts else "bcfw")
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
         if small and not problem.hard_margin:
