@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from bridle.cli import COMMANDS, main
 from bridle.cli.settings import make_solver
+from bridle.cli.train import classes_of
 from bridle.data import read_svmlight, write_svmlight
 from bridle.model_io import load_model
 from click.testing import CliRunner, Result
@@ -440,6 +441,24 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
         assert not loaded & {"sklearn", "rich"}
         if arguments[0] != "demo":
             assert "matplotlib" not in loaded
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [1.0, -1.0, 1.0],
+        [2.0, 2.0],
+        [0.0],
+        [3.0, 1.0, 2.0, 1.0],
+        ["b", "a", "b"],
+        ["a"],
+        [-0.0, 0.0],
+    ],
+)
+def test_classes_are_those_of_numpy(labels: list[Any]) -> None:
+    found, wanted = classes_of(np.array(labels)), np.unique(labels, return_inverse=True)
+    assert found[0].tolist() == wanted[0].tolist()
+    assert found[1].tolist() == wanted[1].tolist()
 
 
 def test_train_and_predict_do_without_scipy(folder: Path, tmp_path: Path) -> None:

@@ -459,11 +459,11 @@ def classes_of(y: Any) -> tuple[Any, Any]:
     """As np.unique(y, return_inverse=True), without sorting where there are two classes."""
     import numpy as np
 
-    low, high = y.min(), y.max()
-    above = y == high
-    if low == high or not (above | (y == low)).all():
-        return np.unique(y, return_inverse=True)
-    return np.array([low, high]), above.astype(np.int64)
+    if y.dtype.kind == "f" and (low := y.min()) < (high := y.max()):
+        above = y == high
+        if (above | (y == low)).all():
+            return np.array([low, high]), above.astype(np.int64)
+    return np.unique(y, return_inverse=True)
 
 
 def _class_weights(given: tuple[str, ...], classes: Any) -> Any:
