@@ -46,14 +46,12 @@ def program(*command: str) -> Callable[[], object]:
 def medians(runs: Runs, rounds: int) -> dict[str, float]:
     """Seconds by the clock, in turns, after a first run of each that does not count.
 
-    Each round begins with another of them: who comes after a program that has just given back much
-    memory waits for the system to clear it.
+    Every other round goes backwards: who comes after a program that has just given back much memory
+    waits for the system to clear it.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
-    order = list(runs)
     for k in range(rounds + 1):
-        order = [*order[1:], order[0]]
-        for name in order:
+        for name in list(runs)[:: -1 if k % 2 else 1]:
             start = time.perf_counter()
             kept = runs[name]()  # freed after the clock
             took = time.perf_counter() - start

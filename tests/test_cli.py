@@ -443,6 +443,22 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
             assert "matplotlib" not in loaded
 
 
+def test_a_hyphen_is_standard_output_for_labels_and_no_file_for_models(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = folder / "two.svm"
+    told = run("train", data, "-")
+    assert told.exit_code == 2
+    assert told.stderr.startswith("bridle: -: is not written to standard output; name a file")
+    assert run("train", data, "m", "--quiet").exit_code == 0
+    assert run("predict", data, "m", "-").stdout == run("predict", data, "m").stdout != ""
+    told = run("predict", data, "m", "-", "--json")
+    assert told.exit_code == 2
+    assert "name a file for the labels" in told.stderr
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize(
     "labels",
     [

@@ -260,7 +260,7 @@ def test_a_bad_stream_is_one_line_that_names_the_line(tmp_path: Path) -> None:
     good = b"1 1:1\n-1 2:1\n" * 10
     for text, options, message in (
         (good + b"1 1:x\n", [], "standard input:21:5: expected a value"),
-        (good + b"7 1:1\n", ["--block", 10], "7.0 is none of the classes"),
+        (good + b"7 1:1\n", ["--classes", "1,-1"], "7.0 is none of the classes"),
         (b"", [], "no rows to learn from"), (b"# nothing\n\n", [], "no rows to learn from"),
         (b"1 1:1\n" * 5, [], "name all labels with --classes"),
         (good, ["--classes", "a,b"], "expected numbers"), (good, ["--bias", "free"], "or none"),
@@ -274,6 +274,22 @@ def test_a_bad_stream_is_one_line_that_names_the_line(tmp_path: Path) -> None:
     told = run("train", "-", tmp_path / "m", "--classes", "1,-1,7", input=good + b"7 1:1\n")
     assert told.exit_code == 0
     assert load_model(tmp_path / "m").classes.tolist() == [-1, 1, 7]
+
+
+def test_a_bad_line_does_not_lose_what_was_learned_before_it(tmp_path: Path) -> None:
+    good = b"1 1:1\n-1 2:1\n" * 10
+    assert run("train", "-", tmp_path / "want", "--block", 5, input=good).exit_code == 0
+    for bad, message in (
+        (b"1 1:1\n1 1:x\n", "standard input:22:5: expected a value"),
+        (b"7 1:1\n", "7.0 is none of the classes"),
+    ):
+        told = run("train", "-", tmp_path / "m", "--block", 5, "--quiet", input=good + bad)
+        assert told.exit_code == 2
+        assert message in told.stderr
+        assert f"{tmp_path / 'm'} has what was learned from the first 20 rows" in told.stderr
+        found, wanted = load_model(tmp_path / "m"), load_model(tmp_path / "want")
+        np.testing.assert_array_equal(found.coef, wanted.coef)
+        (tmp_path / "m").unlink()
 
 
 def test_ctrl_c_ends_a_stream_with_a_model(tmp_path: Path) -> None:

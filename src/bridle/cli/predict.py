@@ -11,7 +11,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
-    OutputFile,
+    OutputFileOrStdout,
     check_writable,
     fit_width,
     json_option,
@@ -33,7 +33,7 @@ LINES_AT_A_TIME = 100_000
 @click.command()
 @click.argument("data", type=InputFile)
 @click.argument("model", type=InputFile)
-@click.argument("output", type=OutputFile, required=False)
+@click.argument("output", type=OutputFileOrStdout, required=False)
 @click.option("--scores", is_flag=True, help="Write decision values instead of labels.")
 @click.option(
     "--probability", is_flag=True,
@@ -42,7 +42,10 @@ LINES_AT_A_TIME = 100_000
 @label_column_option
 @threads_option
 @json_option
+@click.pass_context
 def predict(
+    ctx: click.Context,
+    /,
     *,
     data: Path,
     model: Path,
@@ -55,13 +58,16 @@ def predict(
 ) -> None:
     """Apply MODEL to DATA (svmlight, .npz, .csv, .parquet); one label per line to OUTPUT.
 
-    Without OUTPUT the labels go to standard output, unless --json wants it. Features that DATA
-    lacks are zeros; features beyond the model's are ignored, with a note. The error rate is
-    reported if labels of the model's classes are in DATA.
+    Without OUTPUT, or with -, the labels go to standard output, unless --json wants it. Features
+    that DATA lacks are zeros; features beyond the model's are ignored, with a note. The error rate
+    is reported if labels of the model's classes are in DATA.
     """
     clock = Clock()
     if scores and probability:
         raise click.UsageError("--scores or --probability: give one of them")
+    asked = ctx.get_parameter_source("output") is click.core.ParameterSource.COMMANDLINE
+    if output is None and asked and as_json:
+        raise click.UsageError("--json has standard output to itself: name a file for the labels")
     if output is not None:
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):

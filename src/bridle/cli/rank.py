@@ -18,6 +18,7 @@ from bridle.cli.shared import (
     InputFile,
     NotNegative,
     OutputFile,
+    OutputFileOrStdout,
     Positive,
     check_writable,
     fit_width,
@@ -152,7 +153,7 @@ def train(
 @rank.command()
 @click.argument("data", type=InputFile)
 @click.argument("model", type=InputFile)
-@click.argument("output", type=OutputFile, required=False)
+@click.argument("output", type=OutputFileOrStdout, required=False)
 @threads_option
 def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
     """Score the documents of DATA by MODEL: one number per line, to OUTPUT or standard output."""

@@ -54,6 +54,22 @@ class _InputFileOrStream(_InputFile):
         return None if os.fsdecode(value) == "-" else super().convert(value, param, ctx)
 
 
+class _OutputFile(click.Path):
+    """A file to write. `-` is none: what goes there is no text for a terminal or a pipe."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if os.fsdecode(value) == "-":
+            raise InputError("-: is not written to standard output; name a file (./- is one)")
+        return super().convert(value, param, ctx)
+
+
+class _OutputFileOrStdout(click.Path):
+    """A file to write, or `-` for standard output: None."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return None if os.fsdecode(value) == "-" else super().convert(value, param, ctx)
+
+
 class _Number(click.FloatRange):
     """A number in a range; NaN, which compares with nothing, is in no range."""
 
@@ -81,7 +97,8 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
 InputFile = _InputFile()
 InputFileOrStream = _InputFileOrStream()
 Size = _Size()
-OutputFile = click.Path(dir_okay=False, path_type=Path)
+OutputFile = _OutputFile(dir_okay=False, path_type=Path)
+OutputFileOrStdout = _OutputFileOrStdout(dir_okay=False, path_type=Path)
 Positive = _Number(min=0, min_open=True)
 NotNegative = _Number(min=0)
 

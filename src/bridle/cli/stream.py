@@ -38,7 +38,10 @@ def train_stream(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Learn until the end of input or Ctrl-C, write the model, and return the exit code."""
+    """Learn until the end of input or Ctrl-C, write the model, and return the exit code.
+
+    A bad line ends it with an error, after what was learned before it has been written.
+    """
     clock = Clock()
     if bias == "free":
         raise click.UsageError("a stream is learned with a regularised bias, or none")
@@ -49,6 +52,7 @@ def train_stream(
     from bridle.solve import deferred_interrupt
 
     learner, zero_based, ended, noted = None, False, False, 0
+    bad: InputError | ValueError | None = None
     with reported():
         blocks = _blocks(sys.stdin.buffer, block)
         while True:
@@ -58,6 +62,9 @@ def train_stream(
                 break
             except KeyboardInterrupt:
                 ended = True
+                break
+            except InputError as error:
+                bad = error
                 break
             with deferred_interrupt() as interrupted:
                 if learner is None:
@@ -70,16 +77,24 @@ def train_stream(
                     learner = OnlineSVM(
                         seen, lam, rate=rate, loss=loss, fit_intercept=bias != "none"
                     )
-                learner.learn(X, y)
-                ended = interrupted()
+                try:
+                    learner.learn(X, y)
+                except ValueError as error:  # labels that are none of the classes
+                    bad = error
+                ended = bad is not None or interrupted()
+            if ended:
+                break
             if learner.n_rows >= 2 * noted and not quiet:
                 _note(learner)
                 noted = learner.n_rows
-            if ended:
-                break
+        if bad is not None and (learner is None or learner.n_rows == 0):
+            raise bad
         if learner is None:
             raise InputError(f"{NAME}: no rows to learn from")
         save_model(target, replace(learner.to_model(), zero_based=zero_based))
+        if bad is not None:
+            kept = f"{target} has what was learned from the first {learner.n_rows:,} rows"
+            raise InputError(f"{bad}; {kept}")
     if as_json:
         print_json({
             "solver": "online", "lam": lam, "rate": rate, "rows": learner.n_rows,

@@ -13,6 +13,7 @@ from bridle.cli.shared import (
     InputError,
     InputFile,
     OutputFile,
+    OutputFileOrStdout,
     Positive,
     check_writable,
     json_option,
@@ -134,7 +135,7 @@ def train(
 @tag.command()
 @click.argument("data", type=InputFile)
 @click.argument("model", type=InputFile)
-@click.argument("output", type=OutputFile, required=False)
+@click.argument("output", type=OutputFileOrStdout, required=False)
 @threads_option
 def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
     """Label the sequences of DATA by MODEL; the answer goes after the columns of each line.
