@@ -147,6 +147,20 @@ def test_the_label_column(tmp_path: Path) -> None:
         read_data(path)
 
 
+def test_a_row_of_words_is_not_taken_for_names(tmp_path: Path) -> None:
+    path = tmp_path / "words.csv"
+    rows = "yes,red\nno,blue\nyes,blue\nno,red\n"
+    by_number, by_name = Wanted(label_column="1", hash_bits=5), Wanted(None, hash_bits=5)
+    path.write_text(rows)
+    with pytest.raises(ValueError, match=r"words.csv:1: are these .* or a row\? 'yes' is a label"):
+        read_data(path, by_number)
+    with pytest.raises(ValueError, match="which column is the label"):
+        read_data(path, by_name)
+    for names, wanted in (("play,colour\n", by_number), ("label,colour\n", by_name)):
+        path.write_text(names + rows)
+        assert read_data(path, wanted).y.tolist() == ["yes", "no", "yes", "no"]
+
+
 def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
     """Another order, further columns and no label in the file to predict."""
     X, y = draw(n_classes=2)

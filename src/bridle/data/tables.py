@@ -79,7 +79,10 @@ def read_csv(path: StrPath, wanted: Wanted) -> Data:
         lines = _CsvRows(path)
         columns = _columns(lines.names, wanted, tuple(text), name)
         try:
-            return _assemble(columns, lines.names, lines.blocks(), name, lines.where)
+            data = _assemble(columns, lines.names, lines.blocks(), name, lines.where)
+            if wanted.columns is None and wanted.label_column not in lines.names:
+                lines.expect_name_of_labels(columns.label, data.y)
+            return data
         except _TextError as found:
             at = f"{name}:{lines.where(found.row)}: column {found.column!r}"
             if wanted.columns is not None:
@@ -118,6 +121,15 @@ class _CsvRows:
             raise ValueError(
                 f"{self._name}:1: are these the names of the columns, or a row? {number!r:.40} is "
                 "a number; put a line of names above the rows, none of them a number"
+            )
+
+    def expect_name_of_labels(self, name: str, labels: Any) -> None:
+        """Words above words may be a row: it is one if its label is that of other rows, too."""
+        text = labels is not None and labels.dtype.kind == "U"
+        if self._named and text and (labels == name).any():
+            raise ValueError(
+                f"{self._name}:1: are these the names of the columns, or a row? {name!r:.40} is a "
+                "label below; put a line of names above the rows, or name the column of labels"
             )
 
     def where(self, row: int) -> int:
