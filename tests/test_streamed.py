@@ -70,7 +70,7 @@ def test_dcd_reaches_the_gap_that_numpy_confirms(
 ) -> None:
     X, y = data
     problem = StreamedProblem(path, 2.0, loss=loss, bias=bias)
-    streaming(problem, keep=0 if on_disk else keep, on_disk=on_disk)
+    streaming(problem, keep=keep, on_disk=on_disk)
     solution = solve(problem, "dcd", stop=Gap(1e-3) | Epochs(100))
     assert solution.converged
     assert isinstance(solution.alpha, np.memmap) == on_disk

@@ -22,9 +22,14 @@ from numpy.typing import NDArray
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
-_SLACK = 24 << 20  # libraries that are loaded later, stacks, what malloc keeps
+_SLACK = 10 << 20  # libraries that are loaded later, stacks, what malloc keeps
+# What is resident at the start differs from run to run by some pages. The plan decides which rows
+# are copied and when, hence every bit of the result: it should not.
+_GRAIN = 4 << 20
 _WEIGHT_VECTORS = 20  # float64 vectors of the width of the data, at the worst moment
-_ROW_VECTORS = 5  # float64 vectors of the length of the data, at the worst moment
+# float64 vectors of the length of the data, at the worst moment: alpha of the solver, of the point
+# that is being judged, of the best one so far, and of the start.
+_ROW_VECTORS = 4
 _PER_ROW = 160  # bytes beside a row in use: labels, costs, scores, the solver's record
 _MOST_BUFFERS = 6
 
@@ -78,8 +83,9 @@ class MemoryPlan:
         """How to keep within so many bytes; ValueError if that cannot be."""
         sizes = [rows.range_bytes(part) + 64 for part in ranges]
         working = 2 * _PER_ROW * max(part.n_rows for part in ranges)
-        fixed = resident_bytes() + _SLACK + 8 * _WEIGHT_VECTORS * (rows.n_features + 1) + working
-        vectors = (8 * _ROW_VECTORS + 1) * rows.n_rows
+        program = -(-resident_bytes() // _GRAIN) * _GRAIN + _SLACK
+        fixed = program + 8 * _WEIGHT_VECTORS * (rows.n_features + 1) + working
+        vectors = (8 * _ROW_VECTORS + 2) * rows.n_rows  # and a byte or two of flags
         largest = max(sizes)
         everything = sum(sizes) + 32 * rows.n_rows
         if fixed + vectors + everything <= memory:
@@ -93,8 +99,7 @@ class MemoryPlan:
                 f"{rows.n_features} features"
             )
         buffers = min(_MOST_BUFFERS, left // largest)
-        keep = 0 if on_disk else left - buffers * largest
-        return cls(False, buffers, largest, keep, on_disk)
+        return cls(False, buffers, largest, left - buffers * largest, on_disk)
 
 
 class RowVectors:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from bridle import _core
@@ -18,6 +18,12 @@ Array = NDArray[np.float64]
 
 # Of the ranges of rows that are read at a time: bytes, and how many there should be at least.
 SMALLEST, LARGEST, RANGES = 1 << 17, 4 << 20, 400
+
+# Threads that read ahead: a disk wants to be asked for several ranges at a time, and while some
+# wait for it others check what they have read.
+READERS = 4
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,15 @@ class RowStream:
 
         Only one such pass may be under way at a time: there are no more buffers than planned.
         """
+        return self.each(lambda part: part, order)
+
+    def each(self, make: Callable[[Part], Made], order: Iterable[int] | None) -> Iterator[Made]:
+        """What `make` makes of each of the ranges; the threads that read ahead do that, too."""
         wanted = list(range(len(self)) if order is None else map(int, order))
         if self.plan is None or self.plan.resident:
-            return (self._kept(k) for k in wanted)
-        return self._read_ahead(wanted)
+            return (make(self._kept(k)) for k in wanted)
+        self.source.expect_reads(in_order=order is None)
+        return self._read_ahead(wanted, make)
 
     def __len__(self) -> int:
         return len(self.ranges)
@@ -77,20 +88,20 @@ class RowStream:
             self._parts[k] = self._part(batch)
         return self._parts[k]
 
-    def _read_ahead(self, numbers: list[int]) -> Iterator[Part]:
+    def _read_ahead(self, numbers: list[int], make: Callable[[Part], Made]) -> Iterator[Made]:
         """All buffers but the one in use are being read into, or have been."""
         assert self.plan is not None
         if not self._buffers:
             self._buffers = [_buffer(self.plan.buffer_bytes) for _ in range(self.plan.buffers)]
         free, todo = list(self._buffers), deque(numbers)
-        waiting: deque[tuple[Future[Part], memoryview]] = deque()
-        # Two threads, so that one reads while the other checks what it has read.
-        with ThreadPoolExecutor(min(2, len(free) - 1), "bridle-read") as pool:
+        waiting: deque[tuple[Future[Made], memoryview]] = deque()
+        with ThreadPoolExecutor(min(READERS, len(free) - 1), "bridle-read") as pool:
             try:
                 while todo or waiting:
                     while todo and free:
                         buffer = free.pop()
-                        waiting.append((pool.submit(self._read, todo.popleft(), buffer), buffer))
+                        future = pool.submit(self._read, todo.popleft(), buffer, make)
+                        waiting.append((future, buffer))
                     future, buffer = waiting.popleft()
                     yield future.result()
                     free.append(buffer)
@@ -98,8 +109,8 @@ class RowStream:
                 for future, _ in waiting:
                     future.cancel()
 
-    def _read(self, k: int, buffer: memoryview) -> Part:
-        return self._part(self._load(k, buffer))
+    def _read(self, k: int, buffer: memoryview, make: Callable[[Part], Made]) -> Made:
+        return make(self._part(self._load(k, buffer)))
 
     def _load(self, k: int, buffer: memoryview | None) -> Batch:
         batch = self.source.load(self.ranges[k], buffer)

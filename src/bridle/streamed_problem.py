@@ -164,8 +164,7 @@ class StreamedProblem(LinearObjective):
 
     def pieces(self, order: Any = None) -> Iterator[Piece]:
         """The rows of these ranges, or of all."""
-        for part in self.stream.parts(order):
-            yield self._piece(part)
+        return self.stream.each(self._piece, order)
 
     def _piece(self, part: Part) -> Piece:
         y = np.where(part.labels == self.positive, 1.0, -1.0)

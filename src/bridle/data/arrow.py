@@ -339,6 +339,12 @@ class ArrowRows:
             slice(rows.first_value, rows.first_value + rows.nnz),
         )  # fmt: skip
 
+    def expect_reads(self, *, in_order: bool) -> None:
+        """Tell the system how rows will be loaded: what to read ahead on its own, if anything."""
+        if hasattr(os, "posix_fadvise"):
+            advice = os.POSIX_FADV_NORMAL if in_order else os.POSIX_FADV_RANDOM
+            os.posix_fadvise(self._descriptor, 0, 0, advice)
+
     def ranges(self, most_bytes: int) -> list[RowRange]:
         """All rows in order, in ranges of about so many bytes at most; reads their ends only."""
         return [

@@ -36,6 +36,7 @@ STRETCH = 1 << 29
 AGAIN = 3
 # Of memory beside the entries of a copied row, the solver's own record of it included.
 ROW_BYTES = 100
+SOME = 1 << 13  # rows
 
 
 def stretches(problem: StreamedProblem, rng: _core.Rng) -> Iterator[NDArray[np.int64]]:
@@ -167,11 +168,18 @@ class Descent:
         """A last look at the copies."""
         for _ in range(AGAIN):
             kept.show(self.kernel.visit_again, self.problem, rng, self.bucket)
-        mine = kept.number[: kept.n_rows]
-        self.alpha[mine] = kept.alpha[: kept.n_rows]
-        self.resting[mine] = kept.resting[: kept.n_rows]
+        self._write_down(kept)
         kept.clear()
         self._made_room = True
+
+    def _write_down(self, kept: Kept) -> None:
+        """What is known of the copies, some at a time: if the vectors are on disk, few pages."""
+        for begin in range(0, kept.n_rows, SOME):
+            some = slice(begin, min(begin + SOME, kept.n_rows))
+            mine = kept.number[some]
+            self.alpha[mine] = kept.alpha[some]
+            self.resting[mine] = kept.resting[some]
+            self.problem.vectors.release(self.alpha, self.resting)
 
     def visit_kept(self, rng: _core.Rng) -> int:
         """An epoch on the copies alone; how many rows it visits."""
@@ -179,7 +187,7 @@ class Descent:
         kept, n = self.kept, self.kept.n_rows
         n_visits = n - int(np.count_nonzero(kept.resting[:n]))
         kept.show(self.kernel.visit, self.problem, rng, self.bucket)
-        self.alpha[kept.number[:n]] = kept.alpha[:n]
+        self._write_down(kept)
         return n_visits
 
     def end_epoch(self, rng: _core.Rng) -> _core.DcdEpoch:
