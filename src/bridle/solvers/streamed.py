@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 # Bytes of rows between two iterates, at least.
 STRETCH = 1 << 29
-# How often copies of rows are visited again before they make room for others. More visits than
-# these save hardly any reading: after them the rows suit each other, not those that are on disk.
-AGAIN = 3
+# Copies of rows are visited again before they make room for others: so often that this takes about
+# this part of an epoch of all rows, and at least once. That is next to nothing beside the reading,
+# most of it falls to the few rows that move to the end, and those are what reading is for.
+AGAIN, MOST_AGAIN = 0.6, 8
 # Of memory beside the entries of a copied row, the solver's own record of it included.
 ROW_BYTES = 100
 SOME = 1 << 13  # rows
@@ -144,6 +145,7 @@ class Descent:
         self.w = np.zeros(problem.n_features + 1)
         self._copying = not self.from_zero  # in that epoch no row rests, and none comes twice
         self._made_room = False  # in this epoch
+        self._again = 1
 
     def visit(self, piece: Piece, rng: _core.Rng) -> None:
         """Every row of a piece that does not rest, once."""
@@ -166,7 +168,7 @@ class Descent:
 
     def _make_room(self, kept: Kept, rng: _core.Rng) -> None:
         """A last look at the copies."""
-        for _ in range(AGAIN):
+        for _ in range(self._again):
             kept.show(self.kernel.visit_again, self.problem, rng, self.bucket)
         self._write_down(kept)
         kept.clear()
@@ -197,7 +199,10 @@ class Descent:
                 self._make_room(self.kept, rng)
             self.all_kept = self.kept.n_rows > 0
         self._copying, self._made_room = True, False
-        return self.kernel.end_epoch()
+        done = self.kernel.end_epoch()
+        often = AGAIN * self.problem.n_rows / max(1, done.active)
+        self._again = min(MOST_AGAIN, max(1, round(often)))
+        return done
 
     def wake_all(self) -> None:
         """The next epoch visits every row."""
