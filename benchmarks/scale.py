@@ -4,8 +4,7 @@
 
 For each size: seconds to the certified gap with one thread and with all, in streaming reads of the
 same arrays by as many threads, and the error on 40,000 rows that follow. Then the peak memory of a
-solve over the arrays, and, with `liblinear-train` on the machine, both programs from file to model.
-Prints a table; writes scale.json and scale.png.
+solve over the arrays. Prints a table; writes scale.json and scale.png.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -26,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, lam_to_C, solve
-from bridle.data import make_corpus, write_svmlight
+from bridle.data import make_corpus
 
 SIZES = (50_000, 100_000, 200_000, 400_000, 781_265)
 TEST_ROWS = 40_000
@@ -100,31 +98,6 @@ def memory(n_rows: int, lam: float, gap: float) -> float:
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def end_to_end(n_rows: int, lam: float, gap: float, rounds: int) -> dict[str, Any] | None:
-    """`bridle train` and `liblinear-train`, from the file to the model, taking turns."""
-    peer = shutil.which("liblinear-train")
-    if peer is None:
-        print("without liblinear-train: not installed")
-        return None
-    C = str(lam_to_C(lam, n_rows))
-    times: dict[str, list[float]] = {"bridle": [], "liblinear-train": []}
-    with tempfile.TemporaryDirectory() as folder:
-        data, ours, theirs = (f"{folder}/{name}" for name in ("corpus.svm", "ours", "theirs"))
-        write_svmlight(data, *make_corpus(n_rows))
-        bridle = str(Path(sys.executable).with_name("bridle"))
-        commands = {
-            "bridle": [bridle, "train", data, ours, "-c", C, "--bias", "none", "--gap", str(gap)],
-            "liblinear-train": [peer, "-s", "3", "-c", C, "-e", "0.1", "-q", data, theirs],
-        }
-        for _ in range(rounds):
-            for name, command in commands.items():
-                start = time.perf_counter()
-                subprocess.run(command, check=True, capture_output=True)
-                times[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    return {"rows": n_rows, **medians, "ratio": medians["liblinear-train"] / medians["bridle"]}
-
-
 def picture(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib as mpl
 
@@ -171,13 +144,8 @@ def main() -> None:
     some = min(200_000, max(sizes))
     extra = memory(some, chosen.lam, chosen.gap)
     print(f"peak memory of a solve: {extra:.2f} of the CSR arrays, on top of them")
-    whole = end_to_end(some, chosen.lam, chosen.gap, chosen.rounds)
-    if whole:
-        ours, theirs = whole["bridle"], whole["liblinear-train"]
-        print(f"file to model, {some} rows: bridle {ours:.2f} s, liblinear-train {theirs:.2f} s: "
-              f"{whole['ratio']:.1f}x")  # fmt: skip
     chosen.out.mkdir(parents=True, exist_ok=True)
-    report = {"rows": rows, "memory": extra, "end_to_end": whole}
+    report = {"rows": rows, "memory": extra}
     (chosen.out / "scale.json").write_text(json.dumps(report, indent=1))
     picture(rows, chosen.out / "scale.png")
 
