@@ -18,6 +18,7 @@ from bridle import (
     Gap,
     LinearProblem,
     LinearSVC,
+    LinearSVCCV,
     path,
     solve,
 )
@@ -199,27 +200,201 @@ def test_a_worker_that_is_killed(client, corpus, tmp_path, checkpoint):
         time.sleep(0.1)
 
 
-def test_the_command_line(client, corpus, tmp_path):
-    from bridle import load_model
+def wait_for_workers(client, n=2):
+    deadline = time.time() + 30
+    while len(client.scheduler_info(n_workers=-1)["workers"]) < n and time.time() < deadline:
+        time.sleep(0.1)
+
+
+def test_a_worker_that_dies_after_the_last_certificate(client, corpus):
+    """The dual variables are gone, the model and its certificate are not."""
+    X, y = corpus
+    wait_for_workers(client)
+    rows = DaskRows(client, bag(X, y))
+    victim = client.run(os.getpid)[rows._places[1]]
+
+    def kill(record):
+        if record.relative_gap <= 1e-3:
+            os.kill(victim, signal.SIGKILL)
+
+    model = LinearSVC(0.5, store_dual=True, random_state=0, callback=kill)
+    with pytest.warns(RuntimeWarning, match="there is no dual_coef_: these dual variables were"):
+        model.fit(rows)
+    assert not hasattr(model, "dual_coef_")
+    problem = LinearProblem(X, y, 0.5, bias="regularised")
+    primal = problem.primal(model.coef_[0], model.intercept_[0])
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    assert model.certificate_.relative_gap <= 1e-3
+    best = solve(problem, "dcd", stop=Gap(1e-5) | Epochs(3000)).certificate
+    assert model.certificate_.dual <= best.primal
+    assert len(rows.losses) == 1
+    model.callback = None
+    again = model.fit(rows)  # the rows are there again
+    assert again.dual_coef_.shape == (1, len(y))
+    wait_for_workers(client)
+
+
+def test_warm_starts_and_pickles(client, corpus):
+    import pickle
+
+    X, y = corpus
+    rows = DaskRows(client, bag(X, y))
+    model = LinearSVC(0.5, warm_start=True, random_state=0, tol=1e-4).fit(rows)
+    cold = model.n_iter_
+    assert model.fit(rows).n_iter_ < cold
+    model.set_params(C=0.6).fit(rows)
+    assert model.n_iter_ < cold
+    problem = LinearProblem(X, y, 0.6, bias="regularised")
+    primal = problem.primal(model.coef_[0], model.intercept_[0])
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    with pytest.raises(ValueError, match="warm_start=True on a cluster needs DaskRows"):
+        model.fit(bag(X, y))
+    copied = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copied.predict(X), model.predict(X))
+    assert copied.cluster_.bytes_moved == rows.bytes_moved
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predictions_of_dask_collections_are_lazy(client, n_classes):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    y = np.array(["a", "b", "c"])[rng.integers(0, n_classes, 90)]
+    weight = rng.random(90)
+    lazy, labels = da.from_array(X, chunks=(30, 2)), da.from_array(y, chunks=30)
+    model = LinearSVC(0.1, random_state=0).fit(X, y)
+    for method in (model.predict, model.decision_function):
+        found = method(lazy)
+        assert isinstance(found, da.Array)
+        assert found.dtype == method(X).dtype
+        assert found.shape == method(X).shape
+        assert np.array_equal(found.compute(), method(X))
+    assert model.score(lazy, labels) == model.score(X, y)
+    weighted = model.score(lazy, labels, da.from_array(weight, chunks=30))
+    assert weighted == pytest.approx(model.score(X, y, weight))
+    named = pd.DataFrame(X, columns=list("abcd"))
+    framed = LinearSVC(0.1, random_state=0).fit(named, y)
+    frame = dd.from_pandas(named, npartitions=3)
+    assert np.array_equal(framed.predict(frame).compute(), framed.predict(named))
+    assert np.array_equal(
+        framed.decision_function(frame).compute(), framed.decision_function(named)
+    )
+    assert framed.score(frame, dd.from_pandas(pd.Series(y), npartitions=3)) == model.score(X, y)
+    pieces = db.from_sequence([X[:50], X[50:]], npartitions=2)
+    assert np.array_equal(np.concatenate(model.predict(pieces).compute()), model.predict(X))
+    assert model.score(pieces, db.from_sequence([y[:50], y[50:]], npartitions=2)) == pytest.approx(
+        model.score(X, y)
+    )
+    with pytest.raises(TypeError, match="DaskRows are for `fit`"):
+        model.predict(DaskRows(client, lazy, labels))
+
+
+REFUSED = [
+    ({"C": np.inf}, "C=inf"), ({"probability": "isotonic"}, "calibration"),
+    ({"early_stopping": True}, "held out"), ({"sparse_coef": True}, "sparsify"),
+    ({"multi_class": "ovo"}, "against the rest"),
+    ({"multi_class": "crammer_singer"}, "against the rest"), ({"warm_start": True}, "DaskRows"),
+    ({"solver": "pegasos"}, "not distributed ones"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "why"), REFUSED)
+def test_what_a_cluster_has_not_is_refused_with_a_reason(client, options, why):
+    X, y = da.ones((8, 2), chunks=4), da.from_array(np.arange(8) % 2, chunks=4)
+    with pytest.raises(ValueError, match=why):
+        LinearSVC(**options).fit(X, y)
+    with pytest.raises(TypeError, match="LinearSVCCV needs all rows"):
+        LinearSVCCV().fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def files(corpus, tmp_path_factory):
+    X, y = corpus
+    folder = tmp_path_factory.mktemp("rows")
+    made = [folder / f"{k}.arrow" for k in range(3)]
+    for file, (own, labels) in zip(made, blocks(X, y, 3), strict=True):
+        write_arrow(file, own, labels)
+    return made
+
+
+def train(client, *words):
     from bridle.cli import main
     from click.testing import CliRunner
 
+    return CliRunner().invoke(main, ["train", "--dask", client.scheduler.address, *map(str, words)])
+
+
+def test_the_command_line(client, corpus, files, tmp_path):
+    from bridle import load_model
+    from bridle.model_io import fingerprint
+
     X, y = corpus
-    files = [tmp_path / f"{k}.arrow" for k in range(2)]
-    for file, (own, labels) in zip(files, blocks(X, y, 2), strict=True):
-        write_arrow(file, own, labels)
     target = tmp_path / "out.model"
-    address = client.scheduler.address
-    words = ["train", "--dask", address, *map(str, files), str(target), "-c", "0.1", "--json"]
-    done = CliRunner().invoke(main, words)
+    done = train(
+        client, *files, target, "--lam", 1 / (0.1 * len(y)), "--json", "--proof", "--test",
+        files[0], "--trace", tmp_path / "t.csv", "--weight", "1=2", "--set", "work=0.1",
+    )  # fmt: skip
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["workers"] == 2
     assert report["bytes_moved"] > 0
+    assert report["C"] == pytest.approx(0.1)
+    assert (tmp_path / "t.csv").read_text().startswith("epoch,")
     model = load_model(target)
-    problem = LinearProblem(X, y, 0.1, bias="regularised")
+    weight = np.where(y > 0, 2.0, 1.0)
+    problem = LinearProblem(X, y, 0.1, bias="regularised", sample_weight=weight)
     primal = problem.primal(model.coef[0], model.intercept[0])
     assert report["primal"] == pytest.approx(primal, rel=1e-9)
-    done = CliRunner().invoke(main, ["train", "--dask", address, str(tmp_path / "none.arrow")])
+    assert report["dual"] == pytest.approx(problem.dual(model.alpha[0]), rel=1e-9)
+    assert report["error_train"] == pytest.approx(np.mean(model.predict(X) != y))
+    first = len(y) // 3
+    assert report["error_test"] == pytest.approx(np.mean(model.predict(X[:first]) != y[:first]))
+    assert model.fingerprint == fingerprint(X, y)
+    assert model.info["class_weight"] == [1.0, 2.0]
+
+
+def test_the_command_line_with_budgets_and_checkpoints(client, files, tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    done = train(client, *files, tmp_path / "m", "--max-epochs", 1, "--checkpoint", folder)
+    assert done.exit_code == 3, done.output
+    assert "stopped after 1" in done.stdout
+    assert "workers" in done.stdout
+    assert not list(folder.iterdir())
+    assert "first pass" not in done.stderr  # no line of progress: this is no terminal
+    done = train(client, *files, tmp_path / "m", "--max-seconds", 30, "--gap", 0.1, "--quiet")
+    assert (done.exit_code, done.output) == (0, "")
+    done = train(client, "-s", 3, "-c", 0.1, "-B", 1, *files, tmp_path / "m", "-q")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--kernel", "rbf"], "--dask has no --kernel: a kernel machine compares rows"),
+        (["--folds", "3"], "--dask has no --folds: needs models that have not seen"),
+        (["--search-c"], "--dask has no --search-c"),
+        (["--probability", "platt"], "--dask has no --probability"),
+        (["--multiclass", "ovo"], "--dask has no --multiclass: the classes are solved one against"),
+        (["--scale"], "--dask has no --scale"),
+        (["--threads", "2"], "--dask has no --threads"),
+        (["--memory", "1G"], "--dask has no --memory"),
+        (["--resume"], "--dask has no --resume"),
+        (["-c", "inf"], "--dask has no -c inf"),
+        (["-c", "1", "--lam", "1"], "give one of them"),
+        (["--weight", "7=2"], "--weight 7=2"),
+        (["--solver", "dcd"], "not distributed ones"),
+        (["--checkpoint", "nowhere"], "nowhere"),
+        (["rows.svm", "x"], "give .arrow files"),
+        (["none.arrow"], "none.arrow: No such file or directory, says worker tcp"),
+    ],
+)
+def test_the_command_line_refuses_with_a_reason(client, files, tmp_path, monkeypatch, words, why):
+    monkeypatch.chdir(tmp_path)
+    named = [] if words[0].endswith((".arrow", ".svm")) else [tmp_path / "m"]
+    done = train(client, *files, *named, *words)
     assert done.exit_code == 2
-    assert "none.arrow" in done.output
+    assert why in done.output
+    assert not (tmp_path / "m").exists()

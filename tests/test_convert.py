@@ -84,6 +84,23 @@ def test_an_index_of_zero_that_comes_late_raises_what_came_before(tmp_path: Path
         assert np.array_equal(y, y2)
 
 
+def test_files_of_one_data_set_get_the_same_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.svm").write_text("1 0:1 2:3\n")
+    (tmp_path / "b.svm").write_text("-1 1:5\n")  # does not show by itself that it counts from 0
+    run = CliRunner().invoke
+    for name in "ab":
+        words = ["convert", str(tmp_path / f"{name}.svm"), str(tmp_path / f"{name}.arrow")]
+        done = run(main, [*words, "--features", "4", "--zero-based"])
+        assert done.exit_code == 0, done.output
+    assert read_arrow(tmp_path / "a.arrow")[0].toarray().tolist() == [[1, 0, 3, 0]]
+    assert read_arrow(tmp_path / "b.arrow")[0].toarray().tolist() == [[0, 5, 0, 0]]
+    done = run(main, ["convert", str(tmp_path / "a.svm"), str(tmp_path / "c.arrow"),
+                      "--features", "2"])  # fmt: skip
+    assert done.exit_code == 2
+    assert "a.svm: has 3 features, more than 2" in done.output
+    assert not (tmp_path / "c.arrow").exists()
+
+
 def test_query_ids_are_kept(tmp_path: Path) -> None:
     (tmp_path / "q.svm").write_text("# first\n2 qid:1 1:1\n1 qid:1 2:1\n0 qid:7 1:3\n")
     assert svmlight_to_arrow(tmp_path / "q.svm", tmp_path / "q.arrow").has_qid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 
 import numpy as np
@@ -11,7 +12,9 @@ from bridle import Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus
 from bridle.distributed.local import LocalParts, PartsLostError
 from bridle.distributed.part import Block, Part
-from bridle.distributed.problem import DistributedProblem
+from bridle.distributed.problem import DistributedProblem, LostError
+from bridle.distributed.solving import gathered, solve_classes
+from bridle.model_io import fingerprint
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 
 TOL = 1e-3
@@ -58,10 +61,16 @@ CASES = list(itertools.product(("hinge", "squared_hinge"), ("none", "regularised
 
 
 @pytest.mark.parametrize(("loss", "bias"), CASES)
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_the_optimum_of_one_machine_with_a_true_certificate(corpus, loss, bias, n_parts):
-    X, y = corpus
-    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+@pytest.mark.parametrize("n_parts", [1, 2, 5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_optimum_of_one_machine_with_a_true_certificate(
+    corpus, loss, bias, n_parts, dtype, weighted
+):
+    X, y = corpus[0][:400].astype(dtype), corpus[1][:400]
+    weight = None
+    if weighted:
+        weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     parts = LocalParts(X, y, n_parts, weight, shuffle=5)
     problem = DistributedProblem(parts, 0.5, loss=loss, bias=bias)
     found = solve(problem, "auto", stop=STOP, seed=1)
@@ -185,8 +194,39 @@ def test_lost_dual_variables_are_not_handed_out(corpus):
     parts = LocalParts(X, y, 2)
     found = solve(DistributedProblem(parts, 0.3), stop=STOP)
     parts.lose(0)
-    with pytest.raises(RuntimeError, match="lost"):
+    with pytest.raises(LostError, match="lost"):
         np.asarray(found.alpha)
+
+
+def test_workers_forget_what_nobody_can_ask_for(corpus, tmp_path):
+    X, _ = corpus
+    y = np.random.default_rng(0).integers(0, 4, X.shape[0])
+    parts = LocalParts(X, y, 2)
+    problem = DistributedProblem(parts, 0.05, checkpoint=tmp_path)
+    found = solve_classes(problem, "auto", stop=STOP, seed=0, watch=None)
+    assert not any(part.runs for part in parts.parts)
+    assert not list(tmp_path.iterdir())
+    assert all(len(part.snapshots) <= 5 for part in parts.parts)  # one a class, one to be forgotten
+    alpha, lost = gathered(found)
+    assert lost is None
+    assert alpha.shape == (4, len(y))
+    parts.lose(1)
+    alpha, lost = gathered(found)
+    assert alpha is None
+    assert "lost" in lost
+    problem.encode([1])
+    del found
+    gc.collect()
+    solve(problem.variant(C=0.1, positive=1), stop=Epochs(1))
+    assert all(len(part.snapshots) <= 2 for part in parts.parts)
+
+
+def test_the_fingerprint_is_that_of_one_machine(corpus):
+    X, y = corpus
+    for n_parts in (1, 3):
+        assert DistributedProblem(LocalParts(X, y, n_parts)).fingerprint() == fingerprint(X, y)
+    dense = X[:, :50].toarray()
+    assert DistributedProblem(LocalParts(dense, y, 2)).fingerprint() == fingerprint(dense, y)
 
 
 def test_bad_blocks_are_named():
@@ -195,6 +235,8 @@ def test_bad_blocks_are_named():
         Part(0, [Block("partition 5", X[:0], y[:0])])
     with pytest.raises(ValueError, match=r"rows.arrow has 2 features, but a.arrow has 3"):
         Part(0, [Block("a.arrow", X, y), Block("rows.arrow", X[:, :2], y)])
+    with pytest.raises(ValueError, match=r"b.arrow counts features from 0, but a.arrow from 1"):
+        Part(0, [Block("a.arrow", X, y), Block("b.arrow", X, y, zero_based=True)])
     with pytest.raises(ValueError, match=r"partition 1: 4 rows, but labels of shape \(3,\)"):
         Part(0, [Block("partition 1", X, y[:3])])
     with pytest.raises(ValueError, match=r"partition 2: .*NaN"):
@@ -290,7 +332,7 @@ def test_parts_of_one_class_each(corpus):
     check_certificate(found, X[order], y[order], 0.3, loss="hinge", bias="regularised")
 
 
-@pytest.mark.parametrize("method", ["close", "codes", "errors"])
+@pytest.mark.parametrize("method", ["forget", "codes", "errors"])
 def test_a_part_lost_between_runs_learns_its_classes_again(corpus, method):
     X, y = corpus
     parts = LocalParts(X, y, 3)
@@ -306,7 +348,7 @@ def test_a_part_lost_between_runs_learns_its_classes_again(corpus, method):
         return whole(name, *arguments, only=only)
 
     parts.call = call
-    if method == "close":
+    if method == "forget":
         check_certificate(solve(problem, stop=STOP), X, y, 0.3, loss="hinge", bias="none")
     elif method == "codes":
         assert np.array_equal(np.concatenate(problem.ask("codes")), (y > 0) * 1)

@@ -367,6 +367,11 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     return fingerprint_of(X.shape, labels.shape, row)
 
 
+def sampled_rows(n_rows: int) -> list[int]:
+    """The rows that a fingerprint looks at."""
+    return sorted(set(np.linspace(0, n_rows - 1, 1000).astype(np.int64).tolist()))
+
+
 def fingerprint_of(
     shape: tuple[int, int],
     label_shape: tuple[int, ...],
@@ -374,7 +379,7 @@ def fingerprint_of(
 ) -> str:
     """The same for rows that a function gives: columns, values and the label of row i."""
     digest = hashlib.blake2b(repr((shape, label_shape)).encode(), digest_size=16)
-    for i in sorted(set(np.linspace(0, shape[0] - 1, 1000).astype(np.int64).tolist())):
+    for i in sampled_rows(shape[0]):
         columns, values, label = row(i)
         if values.dtype != np.float32:
             with np.errstate(over="ignore"):

@@ -26,9 +26,26 @@ from bridle.cli.shared import (
 @click.command()
 @click.argument("data", type=InputFile)
 @click.argument("rows", type=OutputFile)
+@click.option(
+    "--features", type=click.IntRange(1), metavar="N",
+    help="How many the data have: for files of one data set, of which some lack the last ones.",
+)  # fmt: skip
+@click.option(
+    "--zero-based/--one-based",
+    default=None,
+    help="Whether DATA counts features from 0 or from 1.  [default: from 1, unless a 0 occurs]",
+)
 @threads_option
 @json_option
-def convert(*, data: Path, rows: Path, threads: int | None, as_json: bool) -> None:
+def convert(
+    *,
+    data: Path,
+    rows: Path,
+    features: int | None,
+    zero_based: bool | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """Turn DATA (svmlight, plain or compressed by gzip or xz) into ROWS, an .arrow file.
 
     In bounded memory, whatever the size of DATA. ROWS appears when it is complete. It can be
@@ -43,7 +60,10 @@ def convert(*, data: Path, rows: Path, threads: int | None, as_json: bool) -> No
         from bridle.data.convert import svmlight_to_arrow
 
         with _progress(os.path.getsize(data)) as show:
-            found = svmlight_to_arrow(data, rows, n_threads=threads, progress=show)
+            found = svmlight_to_arrow(
+                data, rows, n_threads=threads, n_features=features,
+                zero_based="auto" if zero_based is None else zero_based, progress=show,
+            )  # fmt: skip
     seconds = clock.report()["total"]
     if as_json:
         report = {

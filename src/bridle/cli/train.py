@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +69,6 @@ class TrainCommand(click.Command):
         """Translate them, and say what they stand for."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        if any(arg == "--dask" or arg.startswith("--dask=") for arg in args):
-            from bridle.cli.cluster import train_on_dask  # another command, with its own options
-
-            ctx.exit(train_on_dask.main(args, prog_name="bridle train", standalone_mode=False))
         try:
             translation = translate(args)
         except DialectError as error:
@@ -78,6 +76,12 @@ class TrainCommand(click.Command):
         if translation.native and "--quiet" not in translation.native:
             native = shlex.join(translation.native)
             click.echo(f"bridle: LIBLINEAR's options stand for: {native}", err=True)
+        if any(arg == "--dask" or arg.startswith("--dask=") for arg in args):
+            from bridle.cli.cluster import on_dask  # the same options, but many files
+
+            arguments = translation.arguments
+            code = on_dask(self).main(arguments, prog_name=ctx.command_path, standalone_mode=False)
+            ctx.exit(code)
         return super().parse_args(ctx, translation.arguments)
 
 
@@ -178,7 +182,7 @@ class TrainCommand(click.Command):
 @click.option(
     "--dask", metavar="ADDRESS", expose_value=False,  # see TrainCommand
     help="Train on the workers of this Dask scheduler: bridle train --dask tcp://HOST:8786 "
-    "FILES.arrow... [MODEL]. Has options of its own: bridle train --dask ADDRESS --help.",
+    "FILES.arrow... [MODEL]; with --help, what else it takes.",
 )  # fmt: skip
 @click.pass_context
 def train(
@@ -265,7 +269,7 @@ def train(
         method = make_solver(solver, settings, kind=kind)
     if folds is None and not search_c:
         inputs = tuple(path for path in (data, test) if path is not None)
-        _check_outputs(target, trace, inputs)
+        check_outputs(target, trace, inputs)
         if checkpoint is not None:
             check_writable(checkpoint, inputs=(*inputs, *([target] if target.exists() else [])))
     with clock.timing("read"):
@@ -300,7 +304,7 @@ def train(
         stop = stop | Seconds(max_seconds / fits)
     sizes = largest_values(X) if scale else None
     solved = X if sizes is None else divided(X, sizes)
-    class_weight = _class_weights(weights, labels)
+    class_weight = class_weights(weights, labels)
     options: dict[str, Any] = {
         "loss": loss, "bias": bias, "bias_scale": bias_scale, "solver": method, "stop": stop,
         "seed": seed, "n_threads": threads, "multi_class": multiclass,
@@ -347,14 +351,14 @@ def train(
         else:
             del options["multi_class"]
             result = stored.solve(C, keep=None if proof else without_dual, **options, **how_to)
-    _split_certify_time(clock, result)
+    split_certify_time(clock, result)
     calibrators = None
     if probability is not None and result.status.value != "interrupted":
         with clock.timing("calibrate"), reported():
             calibrators = _calibrate(
                 probability, solved, codes, len(labels), C, row_weight, rows.weight, options, seed
             )
-    from bridle.model_io import LinearModel, Objective, fingerprint, save_model
+    from bridle.model_io import LinearModel, Objective, fingerprint
 
     info: dict[str, Any] = {
         "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
@@ -387,32 +391,74 @@ def train(
         with reported():
             found: Any = result
             fitted = kernel_model.KernelModel.from_solutions(solved, found, settled, **common)
+    outputs = Outputs(target, trace, test, threads, as_json, quiet)
+    conclude(
+        ctx, clock, outputs, str(data), fitted, result, called, size_report(X, threads),
+        lambda: float(np.mean(fitted.predict(X, n_threads=threads) != y)) if stored is None
+        else stored.error_rate(result.coef, result.intercept),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a run is to leave behind."""
+
+    target: Path
+    trace: Path | None
+    test: Path | None
+    threads: int | None
+    as_json: bool
+    quiet: bool
+
+
+def conclude(
+    ctx: click.Context,
+    clock: Clock,
+    outputs: Outputs,
+    data: str,
+    fitted: LinearModel | KernelModel,
+    result: Machines,
+    called: Callable[[int], str],
+    sizes: dict[str, Any],
+    error_train: Callable[[], float],
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Write the model and the trace, report, and end with the exit code.
+
+    called: what problem k is called. more: what else belongs into the report.
+    """
+    from bridle.model_io import save_model
+
+    several = len(result.solutions) > 1
     with clock.timing("write"), reported():
-        save_model(target, fitted)
-        if trace is not None:
-            _write_trace(trace, result, [called(k) for k in range(len(result.solutions))])
+        save_model(outputs.target, fitted)
+        if outputs.trace is not None:
+            names = [called(k) for k in range(len(result.solutions))]
+            _write_trace(outputs.trace, result, names)
+    tested = outputs.test is not None
     report = {
         **_objective_report(fitted),
         "status": result.status.value,
         "message": _message(result, called),
         "epochs": result.epochs,
-        **size_report(X, threads),
-        "error_train": (
-            float(np.mean(fitted.predict(X, n_threads=threads) != y))
-            if stored is None
-            else stored.error_rate(result.coef, result.intercept)
+        **sizes,
+        "error_train": error_train(),
+        "error_test": (
+            None if outputs.test is None else _error_on(outputs.test, fitted, outputs.threads)
         ),
-        "error_test": _error_on(test, fitted, threads) if test is not None else None,
-        "model": str(target),
-        "classes": labels.tolist(),
-        "per_class": _per_class(labels, result) if several and multiclass == "ovr" else None,
+        "model": str(outputs.target),
+        "classes": fitted.classes.tolist(),
+        "per_class": (
+            _per_class(fitted.classes, result) if several and result.multi_class == "ovr" else None
+        ),
+        **(more or {}),
         "seconds": clock.report(),
         "peak_rss_mb": peak_rss_mb(),
     }
-    if as_json:
+    if outputs.as_json:
         print_json(report)
-    elif not quiet:
-        _print(report, str(data), test is not None)
+    elif not outputs.quiet:
+        _print(report, data, tested)
     ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
 
 
@@ -466,7 +512,7 @@ def classes_of(y: Any) -> tuple[Any, Any]:
     return np.unique(y, return_inverse=True)
 
 
-def _class_weights(given: tuple[str, ...], classes: Any) -> Any:
+def class_weights(given: tuple[str, ...], classes: Any) -> Any:
     """One weight for each class, or None if nothing was said."""
     import numpy as np
 
@@ -564,7 +610,8 @@ def _gamma(text: str) -> float | str:
         return text  # a word, which kernel_from knows or not
 
 
-def _check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -> None:
+def check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -> None:
+    """Fail before the work if the model or the trace cannot be written."""
     check_writable(target, inputs=inputs)
     if trace is None:
         return
@@ -576,7 +623,7 @@ def _check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -
     check_writable(trace, inputs=inputs)
 
 
-def _split_certify_time(clock: Clock, result: Machines) -> None:
+def split_certify_time(clock: Clock, result: Machines) -> None:
     """Divide the solving time as the threads spent it."""
     last = [solution.trace[-1] for solution in result.solutions]
     certifying = sum(record.seconds_certify for record in last)

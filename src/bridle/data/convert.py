@@ -22,7 +22,7 @@ import numpy as np
 from bridle._core import SvmlightError
 from bridle._core import read_svmlight as _parse
 from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
-from bridle.data.svmlight import _decompressor, _options, _printable
+from bridle.data.svmlight import ZeroBased, _decompressor, _options, _printable
 from bridle.model_io import replacing
 
 BLOCK_BYTES = 8 << 20  # of text at a time
@@ -45,19 +45,24 @@ def svmlight_to_arrow(
     target: StrPath,
     *,
     n_threads: int | None = None,
+    n_features: int | None = None,
+    zero_based: ZeroBased = "auto",
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> Converted:
     """Convert a file in svmlight format, plain or compressed by gzip or xz.
 
     Query ids are kept if the first row has one; then every row needs one. progress: called with the
-    number of bytes of the file that have been read so far.
+    number of bytes of the file that have been read so far. n_features and zero_based: for the files
+    of one data set, which may not show by themselves how wide they are and from what they count.
     """
     name = _printable(path)
     with open(path, "rb") as file, replacing(target) as out:
-        conversion = _Conversion(out, name, _options(n_threads, np.float32, "auto", None, False))
+        conversion = _Conversion(
+            out, name, _options(n_threads, np.float32, zero_based, None, False)
+        )
         conversion.run(_blocks(file, name, block_bytes, progress))
-        found = conversion.finish()
+        found = conversion.finish(n_features)
         if conversion.batches_to_raise:
             out.flush()
             _raise_columns(out.name, conversion.batches_to_raise)
@@ -86,9 +91,12 @@ class _Conversion:
             if written is not None:
                 written.result()
 
-    def finish(self) -> Converted:
+    def finish(self, n_features: int | None) -> Converted:
         if self.writer is None:
             raise SvmlightError(f"{self.name}:1:1: {_NO_ROWS}")
+        if n_features is not None and n_features < self.width:
+            raise ValueError(f"{self.name}: has {self.width} features, more than {n_features}")
+        self.width = self.width if n_features is None else n_features
         self.writer.finish(self.width, self.zero_based)
         return Converted(
             self.writer.n_rows, self.width, self.nnz, self.zero_based, self.options["qid"]

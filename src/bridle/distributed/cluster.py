@@ -64,7 +64,7 @@ def _read(file: str) -> Block:
     if rows.has_weight:
         weight = np.concatenate([rows.column(k, "weight") for k in range(rows.n_batches)])
     X, y = read_arrow(file)
-    return Block(file, X, y, weight)
+    return Block(file, X, y, weight, rows.zero_based)
 
 
 def _blocks(name: str, X: Any, y: Any = None, weight: Any = None) -> list[Block]:
@@ -111,12 +111,22 @@ class DaskRows:
         self._groups = [[self.sources[i] for i in group] for group in groups]
         self.bytes_moved, self.rounds, self.seconds_overhead = 0, 0, 0.0
         self.losses: list[str] = []
+        self.unwanted: list[tuple[str, int]] = []
+        self.solved: tuple[Any, ...] = ()  # the solutions of the last fit, to go on from
         futures = [self._submit(k, workers[k]) for k in range(len(self._groups))]
         self._places = workers[: len(futures)]
         self._actors = [self._result(k, future) for k, future in enumerate(futures)]
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A fitted estimator can be pickled: what was measured goes with it, the rows stay."""
+        kept = ("bytes_moved", "rounds", "seconds_overhead", "losses", "feature_names")
+        return {name: getattr(self, name) for name in kept} | {
+            "client": None, "sources": [], "unwanted": [], "solved": (),
+            "_groups": [], "_places": [], "_actors": [],
+        }  # fmt: skip
 
     @property
     def n_parts(self) -> int:
@@ -232,6 +242,11 @@ class DaskRows:
                     ) from None
             except ValueError as error:
                 raise ValueError(f"worker {self._places[k]}: {error}") from error
+            except OSError as error:
+                if error.filename is None:  # of the connection
+                    raise
+                told = f"{error.strerror}, says worker {self._places[k]}"
+                raise type(error)(error.errno, told, error.filename) from error
 
     def _names(self, k: int) -> str:
         names = [source.name for source in self._groups[k]]

@@ -41,6 +41,7 @@ class LocalParts:
         ]
         self.parts = [Part(k, [block]) for k, block in enumerate(self._blocks)]
         self.calls, self.bytes_moved, self.seconds_overhead = 0, 0, 0.0
+        self.unwanted: list[tuple[str, int]] = []
 
     def __len__(self) -> int:
         return len(self.parts)

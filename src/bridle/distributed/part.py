@@ -6,6 +6,7 @@ small arguments, and at most one vector of n_features + 1 numbers each way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bridle import _core
 from bridle.losses import inner, loss_from, weighted_sum
 from bridle.model_io import replacing
 from bridle.problem import rescaled
-from bridle.rows import check_vector, make_rows
+from bridle.rows import check_vector, is_sparse, make_rows
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -29,6 +30,7 @@ class Block:
     X: Any
     y: Any
     sample_weight: Any = None
+    zero_based: bool = False  # whether the text it came from counts features from 0
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,8 @@ class Part:
         self.blocks = [_Rows(block, n_threads) for block in blocks]
         first = self.blocks[0]
         for block in self.blocks[1:]:
-            check_width(block.name, block.n_features, first.name, first.n_features)
-        self.n_features = first.n_features
+            check_alike(vars(block), vars(first))
+        self.n_features, self.zero_based = first.n_features, first.zero_based
         self.runs: dict[int, _Run] = {}
         self.snapshots: dict[int, list[Array]] = {}
 
@@ -131,7 +133,21 @@ class Part:
             "classes": classes,
             "weights": np.array(weights),
             "weighted": any(block.weighted for block in self.blocks),
+            "zero_based": self.zero_based,
         }
+
+    def sample(self, wanted: list[int], starts: list[int]) -> dict[int, tuple[Any, Any, Any]]:
+        """Columns, values and label of those wanted rows that are here, counted over all parts.
+
+        starts: where each part's rows begin in that count.
+        """
+        begin, found = starts[self.number], {}
+        for block in self.blocks:
+            for i in wanted:
+                if begin <= i < begin + block.n_rows:
+                    found[i] = block.row(i - begin)
+            begin += block.n_rows
+        return found
 
     def encode(self, classes: NDArray[Any]) -> None:
         """The place of each row's label among the classes; -1 if it has none there."""
@@ -158,7 +174,9 @@ class Part:
             _State.start(block, objective, alpha, ratio, self.n_threads)
             for block, alpha in zip(self.blocks, chosen, strict=True)
         ]
-        self.runs[run] = _Run(objective, made, _core.Rng((seed * 1_000_003 + self.number) % 2**64))
+        rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
+        file = None if saved is None else self._file(saved)
+        self.runs[run] = _Run(objective, made, rng, file)
         return Opened(
             sum(float(block.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
@@ -174,14 +192,13 @@ class Part:
         """How many rows."""
         return sum(block.n_rows for block in self.blocks)
 
-    def close(self, run: int) -> None:
-        """Forget a run; its snapshots stay."""
-        self.runs.pop(run, None)
-
-    def forget(self, snapshots: list[int]) -> None:
-        """Nobody can ask for these any more."""
-        for snapshot in snapshots:
-            self.snapshots.pop(snapshot, None)
+    def forget(self, unwanted: list[tuple[str, int]]) -> None:
+        """Nobody can ask for these any more. A run that is over needs no checkpoint."""
+        for kind, number in unwanted:
+            if kind == "snapshot":
+                self.snapshots.pop(number, None)
+            elif (run := self.runs.pop(number, None)) is not None and run.saved is not None:
+                Path(run.saved).unlink(missing_ok=True)
 
     def visit(self, run: int, order: Order) -> Step:
         """A round: local epochs on the subproblem of CoCoA+, from the weights of all parts."""
@@ -279,7 +296,7 @@ class _Rows:
     """A block that was checked, as the core sees it: without the constant feature."""
 
     def __init__(self, block: Block, n_threads: int) -> None:
-        self.name = block.name
+        self.name, self.zero_based = block.name, block.zero_based
         if block.X.shape[0] == 0:
             raise ValueError(f"{self.name} is empty; leave it out, or divide the rows anew")
         try:
@@ -302,6 +319,13 @@ class _Rows:
             raise ValueError(f"{self.name}: {error}") from error
         self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
         self.codes: NDArray[np.intp] = np.empty(0, np.intp)
+
+    def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """The columns, values and label of a row."""
+        if not is_sparse(self.X):
+            return np.arange(self.n_features), self.X[i], self.y[i]
+        begin, end = int(self.X.indptr[i]), int(self.X.indptr[i + 1])
+        return self.X.indices[begin:end].copy(), self.X.data[begin:end].copy(), self.y[i]
 
 
 @dataclass
@@ -366,6 +390,7 @@ class _Run:
     objective: Objective
     states: list[_State]
     rng: Any
+    saved: str | None  # where its checkpoint is
     caution: Array = field(default_factory=lambda: np.empty(0))
 
     def keep(self, part: float) -> None:
@@ -414,10 +439,22 @@ def _unshrink(state: _State, done: Any) -> None:
         state.kernel.unshrink()
 
 
-def check_width(name: str, n_features: int, other: str, expected: int) -> None:
+def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Blocks have the same columns, or they are not parts of one problem."""
-    if n_features != expected:
-        raise ValueError(f"{name} has {n_features} features, but {other} has {expected}")
+    if one["zero_based"] != other["zero_based"]:
+        zero, rest = (one, other) if one["zero_based"] else (other, one)
+        raise ValueError(
+            f"{zero['name']} counts features from 0, but {rest['name']} from 1: their columns "
+            f"differ; convert both with --zero-based"
+        )
+    if one["n_features"] != other["n_features"]:
+        widest = max(one["n_features"], other["n_features"])
+        files = str(one["name"]).endswith(".arrow")
+        hint = f"; see bridle convert --features {widest}" if files else ""
+        raise ValueError(
+            f"{one['name']} has {one['n_features']} features, but {other['name']} has "
+            f"{other['n_features']}{hint}"
+        )
 
 
 def write_checkpoint(path: str, alpha: Array) -> None:

@@ -24,8 +24,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from bridle import _core
 from bridle.distributed.local import PartsLostError
-from bridle.distributed.part import Judged, Objective, Order, Start, Step, check_width
+from bridle.distributed.part import Judged, Objective, Order, Start, Step, check_alike
 from bridle.losses import Loss, inner, loss_from
+from bridle.model_io import fingerprint_of, sampled_rows
 from bridle.problem import BIASES, Bias, Judgement, _check_C, _ratio
 from bridle.solvers.base import Iterate
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ class Parts(Protocol):
 
     bytes_moved: int
     seconds_overhead: float
+    unwanted: list[tuple[str, int]]  # snapshots and runs that nobody can ask for any more
 
     def __len__(self) -> int:
         """How many parts."""
@@ -53,22 +55,32 @@ class Parts(Protocol):
         """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
 
 
+class LostError(RuntimeError):
+    """Dual variables went with a worker that alone had them."""
+
+
 class ResidentAlpha:
     """Dual variables that stay with the rows; np.asarray fetches them, in the order of the rows."""
 
-    def __init__(self, parts: Parts, snapshot: int, C: float, total: float, value: float) -> None:
-        self.parts, self.snapshot, self.C = parts, snapshot, C
+    def __init__(
+        self, problem: DistributedProblem, snapshot: int, total: float, value: float
+    ) -> None:
+        self.problem, self.snapshot, self.C = problem, snapshot, problem.C
         self.total, self.value = total, value
         self.lost = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.lost:
-            raise RuntimeError("these dual variables were lost with a worker that held some")
+            raise LostError("these dual variables were lost with a worker that held some")
         try:
-            gathered = np.concatenate(self.parts.call("alpha", self.snapshot))
+            gathered = np.concatenate(self.problem.parts.call("alpha", self.snapshot))
         except (PartsLostError, KeyError) as error:
             self.lost = True
-            raise RuntimeError(f"these dual variables were lost: {error}") from error
+            if isinstance(error, PartsLostError):
+                self.problem.report.losses.append(str(error))
+                self.problem.encode(error.numbers)
+            how = f": {error}" if isinstance(error, PartsLostError) else " with a worker before"
+            raise LostError(f"these dual variables were lost{how}") from error
         return gathered if dtype is None else gathered.astype(dtype)
 
     def sum(self) -> float:
@@ -149,9 +161,10 @@ class DistributedProblem:
             try:
                 return self.parts.call(method, *arguments)
             except PartsLostError as lost:
-                self._encode(lost.numbers)
+                self.encode(lost.numbers)
 
-    def _encode(self, numbers: Sequence[int]) -> None:
+    def encode(self, numbers: Sequence[int]) -> None:
+        """Parts that began anew learn the classes."""
         while True:
             try:
                 self.parts.call("encode", self.classes, only=numbers)
@@ -190,10 +203,25 @@ class DistributedProblem:
 
     def begin(self, start: Any, seed: int) -> Run:
         """A new run of a solver; the one before is over."""
-        if self.run is not None:
-            self.run.close()
+        self.close()
         self.run = Run(self, start, seed)
         return self.run
+
+    def close(self) -> None:
+        """The parts need not know of the run any more; the dual variables it found stay."""
+        if self.run is not None:
+            self.parts.unwanted.append(("run", self.run.number))
+            self.run = None
+            self.ask("forget", take_unwanted(self.parts))
+
+    def fingerprint(self) -> str:
+        """Of the rows and their labels: that of the same rows on one machine."""
+        sizes = [one["n_rows"] for one in self.ask("describe")]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        wanted = sampled_rows(self.n_rows)
+        found = self.ask("sample", wanted, starts[:-1].tolist())
+        rows = {i: row for part in found for i, row in part.items()}
+        return fingerprint_of((self.n_rows, self.n_features), (self.n_rows,), rows.__getitem__)
 
     def judge(self, iterate: Iterate) -> Judgement:
         """The primal value of w and the dual value of the parts' alpha, in one pass."""
@@ -227,6 +255,7 @@ class Facts:
     classes: NDArray[Any]
     weights: Array  # of each class
     weighted: bool
+    zero_based: bool  # how the files' texts counted features
 
     @classmethod
     def of(cls, parts: Parts) -> Facts:
@@ -234,7 +263,7 @@ class Facts:
         found = call_until_done(parts, "describe")
         first = found[0]
         for other in found[1:]:
-            check_width(other["name"], other["n_features"], first["name"], first["n_features"])
+            check_alike(other, first)
         classes = np.unique(np.concatenate([one["classes"] for one in found]))
         weights = np.zeros(len(classes))
         for one in found:
@@ -243,8 +272,14 @@ class Facts:
             sum(one["n_rows"] for one in found), first["n_features"],
             sum(one["nnz"] for one in found),
             np.result_type(*(np.dtype(one["dtype"]) for one in found)), classes, weights,
-            any(one["weighted"] for one in found),
+            any(one["weighted"] for one in found), first["zero_based"],
         )  # fmt: skip
+
+
+def take_unwanted(parts: Parts) -> list[tuple[str, int]]:
+    """What the parts are to forget, once."""
+    gone, parts.unwanted[:] = list(parts.unwanted), []
+    return gone
 
 
 def call_until_done(parts: Parts, method: str, *arguments: Any) -> list[Any]:
@@ -262,6 +297,7 @@ class Run:
     def __init__(self, problem: DistributedProblem, start: Any, seed: int) -> None:
         self.problem, self.parts, self.seed = problem, problem.parts, seed
         self.number = next(_numbers)
+        weakref.finalize(self, self.parts.unwanted.append, ("run", self.number))
         self.token = uuid.uuid4().hex
         alpha = None if start is None else start.alpha
         if alpha is not None and not isinstance(alpha, ResidentAlpha):
@@ -273,7 +309,6 @@ class Run:
         self.w = np.zeros(problem.n_features)
         self.bias = _core.ProximalBias(problem.bias_precision, 0.0 if start is None else start.b)
         self.alphas: list[weakref.ref[ResidentAlpha]] = []
-        self.forgotten: list[int] = []
         self.mean_norm = self.mean_cost = 0.0
         self.n_useful = 0  # rows that cost something: as many visits are an epoch
         self._open()
@@ -319,6 +354,8 @@ class Run:
         """A certificate; w is then w(alpha) to the last bit."""
         while True:
             try:
+                if self.parts.unwanted:
+                    self.parts.call("forget", take_unwanted(self.parts))
                 return self._judge(iterate)
             except PartsLostError as lost:
                 self.recover(lost)
@@ -376,17 +413,11 @@ class Run:
                 return float(values[best]), float(points[best])
 
     def _resident(self, snapshot: int, total: float, value: float) -> Any:
-        alpha = ResidentAlpha(self.parts, snapshot, self.problem.C, total, value)
-        weakref.finalize(alpha, self.forgotten.append, snapshot)
-        self.alphas.append(weakref.ref(alpha))
-        self._forget()
-        return alpha
-
-    def _forget(self) -> None:
+        alpha = ResidentAlpha(self.problem, snapshot, total, value)
+        weakref.finalize(alpha, self.parts.unwanted.append, ("snapshot", snapshot))
         self.alphas = [ref for ref in self.alphas if ref() is not None]
-        if self.forgotten:
-            gone, self.forgotten[:] = list(self.forgotten), []
-            self.parts.call("forget", gone)
+        self.alphas.append(weakref.ref(alpha))
+        return alpha
 
     def recover(self, lost: PartsLostError) -> None:
         """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
@@ -438,10 +469,6 @@ class Run:
         """The checkpoint of this run; the parts add their number."""
         folder = self.problem.checkpoint
         return None if folder is None else str(folder / self.token)
-
-    def close(self) -> None:
-        """The parts need not keep this run's state."""
-        self.problem.ask("close", self.number)
 
 
 def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:

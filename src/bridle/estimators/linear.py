@@ -369,7 +369,14 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
 
         With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
+        Of a collection of Dask, this and the other predictions are lazy.
         """
+        if is_remote(X):
+            n = len(self.classes_)
+            lazy: Array = self._on_blocks(
+                self.decision_function, X, np.float64, None if n == 2 else n
+            )
+            return lazy
         return class_scores(self._function_scores(X), self.multi_class, len(self.classes_))
 
     def _function_scores(self, X: Any) -> Array:
@@ -377,9 +384,28 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X = validate_data(self, X, reset=False, **_MATRIX)
         return function_scores(X, self.coef_, self.intercept_, self.n_threads)
 
+    def _on_blocks(self, method: Any, X: Any, dtype: Any, width: int | None) -> Any:
+        from bridle.distributed.estimator import on_blocks
+
+        check_is_fitted(self)
+        return on_blocks(method, X, dtype, width)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy, also on collections of Dask."""
+        if not is_remote(X):
+            return float(super().score(X, y, sample_weight))
+        from bridle.distributed.estimator import score
+
+        return score(self.predict(X), y, sample_weight)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row."""
         check_is_fitted(self)
+        if is_remote(X):
+            labels_of_blocks: NDArray[Any] = self._on_blocks(
+                self.predict, X, self.classes_.dtype, None
+            )
+            return labels_of_blocks
         X = validate_data(self, X, reset=False, **_MATRIX)
         best = np.empty(X.shape[0], np.intp)
         step = max(1, _BLOCK // self.coef_.shape[0])
@@ -395,6 +421,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, in the order of `classes_`; each row sums to 1."""
+        if is_remote(X):
+            n = len(self.classes_)
+            lazy: Array = self._on_blocks(self.predict_proba, X, np.float64, n)
+            return lazy
         scores = self._function_scores(X)
         if not hasattr(self, "calibrators_"):
             raise NotFittedError(

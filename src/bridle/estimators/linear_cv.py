@@ -20,8 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle.blas import one_blas_thread
+from bridle.distributed.cluster import is_remote
 from bridle.estimators.base import encode_labels, row_weights, seed_from, with_class_weight
 from bridle.estimators.linear import _MATRIX, LinearSVC
+from bridle.estimators.stored import is_stored
 from bridle.losses import Loss
 from bridle.machines import Shares
 from bridle.path import Start, Sums
@@ -119,6 +121,11 @@ class LinearSVCCV(LinearSVC):
         Ctrl-C ends the fit after the epochs at hand, with a model and its gap.
         """
         began = time.perf_counter()
+        if is_remote(X) or is_stored(X):
+            raise TypeError(
+                "LinearSVCCV needs all rows in this memory; of rows on disk or on a cluster, fit a "
+                "LinearSVC for each C, or use bridle.path, and score on rows held out"
+            )
         X, labels = validate_data(self, X, y, **_MATRIX)
         weights = row_weights(sample_weight, X.shape[0])
         classes, codes = encode_labels(labels, weights)

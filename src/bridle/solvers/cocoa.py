@@ -186,7 +186,7 @@ class _Seen:
         if len(self.gaps) < (self.gaps.maxlen or 1):
             return np.inf if run.start is None else None
         self.correction **= self.memory  # what a certificate showed was of that time
-        self.guess = max(0.0, sum(self.gaps)) / self.primal
+        self.guess = (max(0.0, sum(self.gaps)) + float(run.bias.gap)) / self.primal
         return self.correction * self.guess
 
     def learn(self, certificate: Any) -> None:
