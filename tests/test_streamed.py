@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -44,8 +45,8 @@ def streaming(problem: StreamedProblem, *, keep: int = 0, on_disk: bool = False)
     stream.vectors = RowVectors(problem.n_rows, on_disk)
 
 
-def recomputed(X: Any, y: Any, solution: Any, C: float, loss: str, constant: float) -> Any:
-    """P and D in plain NumPy."""
+def recomputed(X: Any, y: Any, solution: Any, C: Any, loss: str, constant: float) -> Any:
+    """P and D in plain NumPy; C: of all rows, or of each."""
     w = np.append(solution.w, solution.b / constant if constant else 0.0)
     X = sp.hstack([X.astype(float), np.full((len(y), 1), constant)]).tocsr()
     slack = np.maximum(0, 1 - y * (X @ w))
@@ -57,8 +58,8 @@ def recomputed(X: Any, y: Any, solution: Any, C: float, loss: str, constant: flo
     if loss == "hinge":
         assert (alpha <= C * (1 + 1e-12)).all()
     else:
-        dual -= (alpha**2).sum() / (4 * C)
-    return 0.5 * w @ w + C * losses.sum(), dual
+        dual -= (alpha**2 / (4 * C)).sum()
+    return 0.5 * w @ w + (C * losses).sum(), dual
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -183,6 +184,25 @@ def test_stochastic_solvers_certify_what_they_have(path: Path, data: Any, name: 
         LinearProblem(X, y, 0.1, bias="regularised"), name, stop=Gap(1e-2) | Epochs(30)
     )
     assert solution.certificate.relative_gap <= 2 * in_memory.certificate.relative_gap + 1e-2
+
+
+@pytest.mark.parametrize("name", ["dcd", "pegasos", "sgd", "svmsgd", "asgd"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_certificate_is_true(name: str, dtype: Any, data: Any, tmp_path: Path) -> None:
+    """With weights, for both losses, without and with a bias, with little memory and with more."""
+    X, y = data[0][:600].astype(dtype), data[1][:600]
+    weight = np.random.default_rng(1).choice([0.2, 1.0, 3.0], 600)
+    write_arrow(tmp_path / "rows.arrow", X, y, weight=weight, batch_bytes=1 << 15)
+    for loss, bias, keep in itertools.product(
+        ("hinge", "squared_hinge"), ("none", "regularised"), (0, 1 << 16, 1 << 24)
+    ):
+        problem = StreamedProblem(tmp_path / "rows.arrow", 0.5, loss=loss, bias=bias)  # type: ignore[arg-type]
+        streaming(problem, keep=keep)
+        solution = solve(problem, name, stop=Gap(1e-3) | Epochs(6))
+        constant = 1.0 if bias == "regularised" else 0.0
+        primal, dual = recomputed(X, y, solution, 0.5 * weight, loss, constant)
+        assert solution.certificate.primal == pytest.approx(primal, rel=1e-9)
+        assert solution.certificate.dual == pytest.approx(dual, rel=1e-9, abs=1e-9 * primal)
 
 
 def test_minibatches(path: Path) -> None:
