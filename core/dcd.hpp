@@ -257,14 +257,10 @@ public:
   void set_caution(const double *caution) override {
     rest();
     cautions_.assign(caution, caution + w_.size());
-    for (int64_t i = 0; i < rows_.n_rows; ++i) {
-      W sum = 0;
-      rows_.for_each(i, [&](int64_t j, W value) { sum += cautions_[j] * value * value; });
-      rested_[i].squared_norm = sum;
-    }
+    for (Record &row : rested_)
+      row.squared_norm = unknown;
     for (Active &row : active_)
-      if (row.row >= 0)
-        row.squared_norm = rested_[row.row].squared_norm;
+      row.squared_norm = unknown;
   }
 
   DcdMove moved() override {
@@ -329,6 +325,7 @@ public:
 
 protected: // for StreamedDcdOn
   static constexpr W infinity = std::numeric_limits<W>::infinity();
+  static constexpr W unknown = -1; // a squared norm that is computed when it is needed
   static constexpr int64_t rows_ahead = 4;
   // Non-zeros that a block reads between two exchanges, for each weight that these cost.
   static constexpr int64_t work_per_weight = 12;
@@ -583,6 +580,8 @@ protected: // for StreamedDcdOn
     if (projected != 0) {
       pass.gradients += static_cast<double>(projected) * projected;
       ++pass.moved;
+      if (row.squared_norm == unknown)
+        row.squared_norm = cautious_norm(row.at);
       step(row, pass, w, y, score, gradient, upper,
            pass.scale * caution_ * (row.squared_norm + response_) + curvature);
     }
@@ -605,6 +604,13 @@ protected: // for StreamedDcdOn
     push(row.at, delta, w);
     pass.bias += pass.scale * caution_ * response_ * delta;
     pass.balance += static_cast<double>(delta);
+  }
+
+  // In the metric of the cautions; when the row is at hand anyway.
+  W cautious_norm(int64_t at) const {
+    W sum = 0;
+    view_.for_each(at, [&](int64_t j, W value) { sum += cautions_[j] * value * value; });
+    return sum;
   }
 
   void push(int64_t at, W delta, W *w) const {
