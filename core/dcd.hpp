@@ -14,7 +14,8 @@
 // where v = sum alpha_i z_i: each new row takes the step of that problem, with its costs, divided
 // by m/t. So alpha_i is in its box all the time, and v = w(alpha) at the end. Without this the
 // first rows all go to C_i, since w = 0 when they are seen, and it takes two more epochs to undo
-// that.
+// that. The rows that came first
+// knew least of w: an eighth of the rows is visited again at once.
 //
 // Shrinking: a row at a bound is left out if its gradient points out of the box by more than the
 // root mean square of what moved in the last epoch. (The paper waits until that is more than the
@@ -47,7 +48,15 @@ struct DcdEpoch {
   int64_t active; // rows left after shrinking
   double gap;     // an estimate of P - D: the rows' parts, each taken when it was visited
   double dual;    // D(alpha) after the epoch, from the running w
-  bool whole;     // the epoch visited every row
+  bool whole;     // the epoch visits every row
+  bool finished;  // else all this is of the part of the epoch that is over
+};
+
+// The gap as some rows, drawn at random, show it: P - D = sum_i gap_i where w = w(alpha).
+struct DcdSample {
+  double gap;   // of the active rows
+  double error; // its standard error
+  double dual;
 };
 
 // One of many parts of a problem, the other rows being elsewhere: what a visit to some of its rows
@@ -71,7 +80,9 @@ public:
 
   DualCoordinateDescent(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
   virtual ~DualCoordinateDescent() = default;
-  virtual DcdEpoch epoch(Rng &rng, int64_t bucket) = 0;
+  // Visits the next `share` of an epoch, all of it if that is the first one from zero.
+  virtual DcdEpoch visit(Rng &rng, int64_t bucket, double share) = 0;
+  virtual DcdSample sample(Rng &rng, int64_t n) const = 0;
   virtual void unshrink() = 0;
 
   // One of many parts of a problem (CoCoA+): visits the next `share` of an epoch, from the weights
@@ -190,31 +201,44 @@ public:
     bias_.start(sigma(std::ssize(active_) / 10));
   }
 
-  DcdEpoch epoch(Rng &rng, int64_t bucket) override {
-    const auto n_active = static_cast<int64_t>(active_.size());
-    shuffle_buckets(rng, bucket);
+  DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
+    if (next_bucket_ == 0)
+      begin_epoch(rng, bucket);
     response_ = static_cast<W>(bias_.response());
-    const int64_t n_rounds = rounds();
-    Pass pass;
-    begin_scaling(n_active);
-    if (n_rounds < 2) {
-      caution_ = 1;
-      pass = visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr);
-      take(pass);
-    } else {
-      for (int64_t round = 0; round < n_rounds; ++round)
-        pass = pass.then(visit_in_blocks(block_range(std::ssize(order_), n_rounds, round), bucket));
-    }
     if (first_)
-      squared_weights_ = squared_norm(w_);
-    const double gap = first_ ? first_gap(pass) : pass.gap + bias_.gap();
-    bias_.recentre(sigma(pass.inside));
+      return visit_first();
+    const Range range = next_range(share);
+    so_far_ = so_far_.then(visit_range(range));
+    DcdEpoch done{rows_of(range), 0, so_far_.gap, 0, whole_, next_bucket_ == 0};
+    if (done.finished) {
+      done.gap += bias_.gap();
+      end_epoch(so_far_);
+    }
+    done.active = std::ssize(active_);
+    done.dual = dual();
+    return done;
+  }
 
-    const bool whole = n_active == n_useful_;
-    drop_shrunk();
-    set_bounds(pass, first_ ? 0.5 : 1.0);
-    first_ = false;
-    return {n_active, static_cast<int64_t>(active_.size()), gap, dual(), whole};
+  DcdSample sample(Rng &rng, int64_t n) const override {
+    // Neighbours come together, for the sake of memory: their sums are what is drawn.
+    constexpr int64_t together = 8;
+    const auto n_active = std::ssize(active_);
+    const int64_t n_groups = (n_active + together - 1) / together;
+    if (n_groups == 0)
+      return {bias_.gap(), 0, dual()};
+    const auto draws = static_cast<double>((n + together - 1) / together);
+    double sum = 0, squares = 0;
+    for (int64_t k = 0; k < draws; ++k) {
+      const auto begin = static_cast<int64_t>(rng.below(n_groups)) * together;
+      double gap = 0;
+      for (int64_t j = begin; j < std::min(begin + together, n_active); ++j)
+        gap += gap_of(active_[j]);
+      sum += gap;
+      squares += gap * gap;
+    }
+    const double mean = sum / draws, variance = std::max(0.0, squares / draws - mean * mean);
+    const auto groups = static_cast<double>(n_groups);
+    return {groups * mean + bias_.gap(), groups * std::sqrt(variance / draws), dual()};
   }
 
   DcdShare visit_share(Rng &rng, int64_t bucket, double share, const double *w, double bias,
@@ -223,33 +247,24 @@ public:
     if (next_bucket_ == 0) {
       // Few rows: no more of them at a time than were asked for.
       const auto few = std::ceil(share * static_cast<double>(active_.size()));
-      bucket_ = std::clamp<int64_t>(static_cast<int64_t>(few), 1, bucket);
-      shuffle_buckets(rng, bucket_);
-      so_far_ = {};
-      whole_ = std::ssize(active_) == n_useful_;
+      begin_epoch(rng, std::clamp<int64_t>(static_cast<int64_t>(few), 1, bucket));
     }
-    const auto n_buckets = std::ssize(order_);
-    const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(n_buckets)));
-    const Range range{next_bucket_, std::min(n_buckets, next_bucket_ + wanted)};
+    const Range range = next_range(share);
 
     std::copy(w, w + w_.size(), w_.begin());
     w_.back() = 0; // of the constant feature, which the bias stands for
     start_ = w_;
     response_ = static_cast<W>(response) * cautions_.back();
-    const Pass pass = visit_buckets(range, bucket_, w_.data(), nullptr, bias);
+    const Pass pass = visit_buckets(range, w_.data(), nullptr, bias);
     for (size_t j = 0; j < w_.size(); ++j)
       step[j] += (w_[j] - start_[j]) / cautions_[j];
 
-    int64_t visits = 0;
-    for (int64_t b = range.begin; b < range.end; ++b)
-      visits += std::min(bucket_, std::ssize(active_) - order_[b] * bucket_);
     so_far_ = so_far_.then(pass);
-    next_bucket_ = range.end;
-    const bool finished = range.end == n_buckets;
+    const int64_t visits = rows_of(range);
+    const bool finished = next_bucket_ == 0;
     if (finished) {
-      next_bucket_ = 0;
       drop_shrunk();
-      set_bounds(so_far_, 1.0);
+      set_bounds(so_far_);
     }
     return {visits, pass.inside, pass.gap, pass.balance, finished, whole_};
   }
@@ -303,6 +318,7 @@ public:
       if (rested_[i].signed_cost != 0)
         active_.push_back({rested_[i], i, i});
     n_useful_ = static_cast<int64_t>(active_.size());
+    active_nnz_ = rows_.nnz();
     view_ = rows_;
     compact_ = {};
     squared_weights_ = squared_norm(w_);
@@ -328,7 +344,7 @@ protected: // for StreamedDcdOn
   static constexpr W unknown = -1; // a squared norm that is computed when it is needed
   static constexpr int64_t rows_ahead = 4;
   // Non-zeros that a block reads between two exchanges, for each weight that these cost.
-  static constexpr int64_t work_per_weight = 12;
+  static constexpr int64_t work_per_weight = 6;
   // Less than this is not worth a thread.
   static constexpr int64_t least_work = 1 << 15;
 
@@ -404,10 +420,54 @@ protected: // for StreamedDcdOn
            0.5 * static_cast<double>(Loss::curvature(cost)) * alpha * alpha;
   }
 
+  // Every active row once, in buckets, in random order.
   void shuffle_buckets(Rng &rng, int64_t bucket) {
+    bucket_ = bucket;
     order_.resize((std::ssize(active_) + bucket - 1) / bucket);
     std::iota(order_.begin(), order_.end(), int64_t{0});
     rng.shuffle(std::span(order_));
+  }
+
+  void begin_epoch(Rng &rng, int64_t bucket) {
+    shuffle_buckets(rng, bucket);
+    begin_scaling(std::ssize(active_));
+    so_far_ = {};
+    whole_ = std::ssize(active_) == n_useful_;
+  }
+
+  // What the first rows did knew least of w: an eighth of the rows is visited again.
+  DcdEpoch visit_first() {
+    const Range all = next_range(1.0), again{0, (all.end + 7) / 8};
+    const Pass pass = visit_range(all);
+    squared_weights_ = squared_norm(w_);
+    const double gap = first_gap(pass);
+    first_ = false;
+    const Pass second = visit_range(again);
+    end_epoch({.gradients = second.gradients, .moved = second.moved, .inside = pass.inside});
+    const auto n_active = std::ssize(active_);
+    return {n_active + rows_of(again), n_active, gap, dual(), whole_, true};
+  }
+
+  void end_epoch(const Pass &pass) {
+    bias_.recentre(sigma(pass.inside));
+    drop_shrunk();
+    set_bounds(pass);
+  }
+
+  // The next buckets of the epoch at hand, which is over if next_bucket_ is then 0.
+  Range next_range(double share) {
+    const auto n = std::ssize(order_);
+    const auto wanted = static_cast<int64_t>(std::ceil(share * static_cast<double>(n)));
+    const Range range{next_bucket_, std::min(n, next_bucket_ + wanted)};
+    next_bucket_ = range.end == n ? 0 : range.end;
+    return range;
+  }
+
+  int64_t rows_of(Range buckets) const {
+    int64_t rows = 0;
+    for (int64_t b = buckets.begin; b < buckets.end; ++b)
+      rows += std::min(bucket_, std::ssize(active_) - order_[b] * bucket_);
+    return rows;
   }
 
   // Brings rested_ up to date.
@@ -437,39 +497,95 @@ protected: // for StreamedDcdOn
     squared_weights_ += pass.squared;
   }
 
-  // How often the blocks of an epoch exchange what they found: as often as that is cheap.
-  int64_t rounds() const {
-    if (n_blocks_ == 1)
+  // How often the blocks exchange what they find in these buckets: as often as that is cheap.
+  int64_t rounds(Range buckets) const {
+    if (n_blocks_ == 1 || order_.empty())
       return 1;
-    int64_t nnz = 0;
-    for (const Active &row : active_)
-      nnz += view_.row_nnz(row.at);
+    const double part = static_cast<double>(buckets.end - buckets.begin) / std::ssize(order_);
+    const auto nnz = static_cast<int64_t>(part * static_cast<double>(active_nnz_));
     const int64_t work = std::max(least_work, work_per_weight * (rows_.n_features + 1));
     return nnz / (n_blocks_ * work);
+  }
+
+  Pass visit_range(Range buckets) {
+    if (const int64_t n_rounds = rounds(buckets); n_rounds > 1)
+      return visit_in_blocks(buckets, n_rounds);
+    caution_ = 1;
+    const Pass pass = visit_buckets(buckets, w_.data(), nullptr, bias_.value());
+    take(pass);
+    return pass;
   }
 
   // Blocks of rows at the same time, each with a copy of w; then all their steps together, as far
   // as the dual rises: D(eta) = D + eta g - eta^2/2 h is exact, and eta = min(1, g/h). The blocks
   // do not depend on the number of threads, nor does the result.
-  Pass visit_in_blocks(Range buckets, int64_t bucket) {
+  Pass visit_in_blocks(Range buckets, int64_t n_rounds) {
     std::vector<Pass> passes(n_blocks_);
+    std::vector<StepLengths> lengths(n_blocks_);
     undo_.resize(n_blocks_);
     local_.resize(n_blocks_);
-    for_blocks(n_blocks_, n_threads_, [&](int64_t k) {
+    const int64_t n_buckets = buckets.end - buckets.begin;
+    Pass sum;
+    auto work = [&](int64_t round, int64_t k) {
       local_[k] = w_;
       undo_[k].clear();
-      const Range mine = block_range(buckets.end - buckets.begin, n_blocks_, k);
-      passes[k] = visit_buckets({buckets.begin + mine.begin, buckets.begin + mine.end}, bucket,
-                                local_[k].data(), &undo_[k]);
-    });
+      const Range all = block_range(n_buckets, n_rounds, round);
+      const Range mine = block_range(all.end - all.begin, n_blocks_, k);
+      const int64_t begin = buckets.begin + all.begin;
+      // Of the rows of this round, a block knows those that it has visited itself.
+      passes[k] = visit_buckets({begin + mine.begin, begin + mine.end}, local_[k].data(), &undo_[k],
+                                bias_.value(), mine.begin);
+    };
+    auto exchange = [&](int64_t part) { lengths[part] = sum_steps(part); };
+    auto conclude = [&] { sum = sum.then(take_all(passes, lengths)); };
+    in_rounds(n_rounds, n_blocks_, n_threads_, work, exchange, conclude);
+    return sum;
+  }
+
+  struct StepLengths {
+    double length;  // |sum of dw|^2
+    double squared; // change of |w|^2
+  };
+
+  // One of n_blocks_ parts of local_[0] <- w + sum_k dw_k
+  StepLengths sum_steps(int64_t part) {
+    constexpr int64_t chunk = 512;
+    W steps[chunk];
+    const auto [begin, end] = block_range(std::ssize(w_), n_blocks_, part);
+    double length = 0, squared = 0;
+    for (int64_t at = begin; at < end; at += chunk) {
+      const int64_t n = std::min(chunk, end - at);
+      const W *w = w_.data() + at;
+      std::fill_n(steps, n, W(0));
+      for (const std::vector<W> &own : local_)
+        for (int64_t j = 0; j < n; ++j)
+          steps[j] += own[at + j] - w[j];
+      W *out = local_[0].data() + at;
+#pragma omp simd reduction(+ : length, squared)
+      for (int64_t j = 0; j < n; ++j) {
+        const W step = steps[j] / caution_;
+        out[j] = w[j] + step;
+        length += static_cast<double>(step) * static_cast<double>(step);
+        squared += static_cast<double>(step) *
+                   (2 * static_cast<double>(w[j]) + static_cast<double>(step));
+      }
+    }
+    return {length, squared};
+  }
+
+  Pass take_all(const std::vector<Pass> &passes, const std::vector<StepLengths> &lengths) {
     Pass all;
     for (const Pass &pass : passes)
       all = all.then(pass);
-    const auto [length, squared] = sum_steps();
+    double length = 0;
+    all.squared = 0;
+    for (const StepLengths &part : lengths) {
+      length += part.length;
+      all.squared += part.squared;
+    }
     const double h = length + all.curved + bias_.response() * all.balance * all.balance;
-    const double rise = all.separable - 0.5 * squared - bias_.value() * all.balance -
+    const double rise = all.separable - 0.5 * all.squared - bias_.value() * all.balance -
                         0.5 * bias_.response() * all.balance * all.balance;
-    all.squared = squared;
     // The steps of the first epoch are for a dual with other costs.
     const double eta = h > 0 && !first_ ? std::clamp((rise + 0.5 * h) / h, 0.0, 1.0) : 1.0;
     if (eta < 1)
@@ -488,35 +604,6 @@ protected: // for StreamedDcdOn
     caution_ = std::clamp(caution_ * factor, W(1), static_cast<W>(n_blocks_));
   }
 
-  struct StepLengths {
-    double length;  // |sum of dw|^2
-    double squared; // change of |w|^2
-  };
-
-  // local_[0] <- w + sum_k dw_k
-  StepLengths sum_steps() {
-    const auto width = static_cast<int64_t>(w_.size());
-    std::vector<StepLengths> parts(n_blocks_);
-    for_blocks(n_blocks_, width < least_work * 8 ? 1 : n_threads_, [&](int64_t part) {
-      const auto [begin, end] = block_range(width, n_blocks_, part);
-      double length = 0, squared = 0;
-      for (int64_t j = begin; j < end; ++j) {
-        W step = 0;
-        for (int64_t k = 0; k < n_blocks_; ++k)
-          step += local_[k][j] - w_[j];
-        step /= caution_;
-        local_[0][j] = w_[j] + step;
-        length += static_cast<double>(step) * step;
-        squared += static_cast<double>(step) * (2 * static_cast<double>(w_[j]) + step);
-      }
-      parts[part] = {length, squared};
-    });
-    StepLengths sum{0, 0};
-    for (const StepLengths &part : parts)
-      sum = {sum.length + part.length, sum.squared + part.squared};
-    return sum;
-  }
-
   // Goes only eta of the way.
   void shorten(Pass &pass, double eta, double length) {
     for (const auto &steps : undo_)
@@ -531,19 +618,17 @@ protected: // for StreamedDcdOn
     pass.balance *= eta;
   }
 
-  Pass visit_buckets(Range buckets, int64_t bucket, W *w, std::vector<Undo> *undo) {
-    return visit_buckets(buckets, bucket, w, undo, bias_.value());
-  }
-
-  Pass visit_buckets(Range buckets, int64_t bucket, W *w, std::vector<Undo> *undo, double bias) {
+  // unseen: how many of the buckets before these are not part of w.
+  Pass visit_buckets(Range buckets, W *w, std::vector<Undo> *undo, double bias,
+                     int64_t unseen = 0) {
     const auto n_active = std::ssize(active_);
     Pass pass;
     pass.bias = static_cast<W>(bias);
     for (int64_t b = buckets.begin; b < buckets.end; ++b) {
       if (first_)
-        set_scale(pass, rows_seen_ + b * bucket);
-      const int64_t begin = order_[b] * bucket, end = std::min(begin + bucket, n_active);
-      const int64_t next = b + 1 < buckets.end ? order_[b + 1] * bucket : end;
+        set_scale(pass, rows_seen_ + (b - unseen) * bucket_);
+      const int64_t begin = order_[b] * bucket_, end = std::min(begin + bucket_, n_active);
+      const int64_t next = b + 1 < buckets.end ? order_[b + 1] * bucket_ : end;
       for (int64_t j = begin; j < end; ++j) {
         // Past the end of this bucket comes the next one.
         const int64_t ahead = j + rows_ahead;
@@ -557,6 +642,12 @@ protected: // for StreamedDcdOn
       }
     }
     return pass;
+  }
+
+  double gap_of(const Active &row) const {
+    const W y = std::copysign(W(1), row.signed_cost);
+    const W p = y * (view_.dot(row.at, w_.data()) + static_cast<W>(bias_.value()));
+    return Loss::gap(p, row.alpha, std::abs(row.signed_cost));
   }
 
   void visit(Active &row, Pass &pass, W *w) {
@@ -657,7 +748,7 @@ protected: // for StreamedDcdOn
     return sum;
   }
 
-  void set_bounds(const Pass &pass, double times) {
+  void set_bounds(const Pass &pass, double times = 1) {
     shrink_beyond_ = pass.moved > 0 ? static_cast<W>(times * pass.motion()) : infinity;
   }
 
@@ -673,13 +764,13 @@ protected: // for StreamedDcdOn
 
   // At most a fifth of the matrix is ever copied.
   void compact_if_few() {
-    int64_t nnz = 0;
+    active_nnz_ = 0;
     for (const Active &row : active_)
-      nnz += view_.row_nnz(row.at);
-    if (5 * nnz > rows_.nnz() || 2 * nnz > view_.nnz())
+      active_nnz_ += view_.row_nnz(row.at);
+    if (5 * active_nnz_ > rows_.nnz() || 2 * active_nnz_ > view_.nnz())
       return;
     typename Rows::Copy copy;
-    copy.reserve(static_cast<int64_t>(active_.size()), nnz);
+    copy.reserve(static_cast<int64_t>(active_.size()), active_nnz_);
     for (Active &row : active_)
       row.at = copy.append(view_, row.at);
     compact_ = std::move(copy);
@@ -696,6 +787,7 @@ protected: // for StreamedDcdOn
   std::vector<Active> active_; // in row order
   std::vector<int64_t> order_; // of the buckets
   int64_t n_useful_ = 0;       // rows with C_i > 0
+  int64_t active_nnz_ = 0;     // about: stored entries of the active rows
   double mean_norm_ = 0, mean_cost_ = 0, separable_ = 0, squared_weights_ = 0;
   W shrink_beyond_ = infinity, response_ = 0;
   bool first_ = false; // alpha was zero, and no epoch is over; of that epoch:
@@ -706,12 +798,13 @@ protected: // for StreamedDcdOn
   W caution_ = 1;                       // sigma' of CoCoA+
   std::vector<std::vector<W>> local_;   // the blocks' weights
   std::vector<std::vector<Undo>> undo_; // the blocks' steps
-  // Of a part among others: alpha at the last `keep`, w at the start of a visit, how often steps
-  // count (squared_norm is then of that metric); the epoch at hand.
-  std::vector<W> before_, start_, cautions_;
+  // The epoch at hand.
   int64_t next_bucket_ = 0, bucket_ = 1;
   Pass so_far_;
   bool whole_ = true;
+  // Of a part among others: alpha at the last `keep`, w at the start of a visit, how often steps
+  // count (squared_norm is then of that metric).
+  std::vector<W> before_, start_, cautions_;
 };
 
 } // namespace bridle

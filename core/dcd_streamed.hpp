@@ -51,7 +51,7 @@ public:
 template <class Rows, class Loss>
 class StreamedDcdOn final : public StreamedDcd, DcdOn<Rows, Loss> {
   using Dcd = DcdOn<Rows, Loss>;
-  using Dcd::active_, Dcd::bias_, Dcd::order_, Dcd::view_, Dcd::w_;
+  using Dcd::active_, Dcd::bias_, Dcd::view_, Dcd::w_;
   using typename Dcd::Active;
   using typename Dcd::Pass;
 
@@ -96,7 +96,7 @@ public:
     const double gap = this->first_ ? this->first_gap(pass_) : pass_.gap + bias_.gap();
     bias_.recentre(this->sigma(pass_.inside));
     this->set_bounds(pass_, this->first_ ? 0.5 : 1.0);
-    const DcdEpoch done{visits_, n_active_, gap, this->dual(), whole_};
+    const DcdEpoch done{visits_, n_active_, gap, this->dual(), whole_, true};
     this->first_ = false;
     pass_ = {};
     visits_ = n_active_ = 0;
@@ -159,23 +159,13 @@ private:
     return n_active;
   }
 
-  // Every active row once, in buckets, in random order.
   Pass visit_active(Rng &rng, int64_t bucket) {
-    order_.resize((std::ssize(active_) + bucket - 1) / bucket);
-    std::iota(order_.begin(), order_.end(), int64_t{0});
-    rng.shuffle(std::span(order_));
+    this->shuffle_buckets(rng, bucket);
     this->response_ = static_cast<W>(bias_.response());
-    Pass pass;
-    if (const int64_t n_rounds = this->rounds(); n_rounds < 2) {
-      this->caution_ = 1;
-      pass = this->visit_buckets({0, std::ssize(order_)}, bucket, w_.data(), nullptr);
-      this->take(pass);
-    } else {
-      for (int64_t round = 0; round < n_rounds; ++round)
-        pass = pass.then(
-            this->visit_in_blocks(block_range(std::ssize(order_), n_rounds, round), bucket));
-    }
-    return pass;
+    this->active_nnz_ = 0;
+    for (const Active &row : active_)
+      this->active_nnz_ += view_.row_nnz(row.at);
+    return this->visit_range({0, std::ssize(this->order_)});
   }
 
   // |w|^2 follows from the steps; this removes what rounding has added.

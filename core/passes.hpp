@@ -91,7 +91,7 @@ void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
 
 // Private sums cost n_features each: no more of them than the work justifies.
 template <class Rows> int64_t sum_blocks(const Rows &rows) {
-  return std::clamp<int64_t>(rows.nnz() / (4 * (rows.n_features + 1) + 65536), 1, 8);
+  return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 8);
 }
 
 // w = sum_i coefficients[i] x_i and, where w_at is given, scores[i] = w_at . x_i in the same pass:

@@ -32,9 +32,11 @@ template <class Value_, class Column_> struct CsrRows {
   template <class W> W dot(int64_t i, const W *w) const {
     const int64_t begin = offsets[i], n = offsets[i + 1] - begin;
     const W constant = static_cast<W>(bias) * w[n_features];
-    if constexpr (std::is_same_v<Value, float> && std::is_same_v<W, float> &&
-                  std::is_same_v<Column, int32_t>)
+    constexpr bool on_vectors = std::is_same_v<Value, float> && std::is_same_v<Column, int32_t>;
+    if constexpr (on_vectors && std::is_same_v<W, float>)
       return constant + gather_dot(values + begin, columns + begin, n, w);
+    else if constexpr (on_vectors && std::is_same_v<W, double>)
+      return constant + exact_dot(values + begin, columns + begin, n, w);
     else
       return constant + scalar_dot(values + begin, columns + begin, n, w);
   }

@@ -3,6 +3,7 @@
 // when the library is loaded.
 //
 //   gather_dot: sum_k values[k] w[columns[k]]; a third less time than with scalar loads
+//   exact_dot:  the same in float64, where no product is rounded
 //   scan_row:   sum_k values[k]^2, and whether the columns strictly increase
 #pragma once
 
@@ -16,6 +17,9 @@
 namespace bridle {
 
 using GatherDot = float (*)(const float *values, const int32_t *columns, int64_t n, const float *w);
+
+using ExactDot = double (*)(const float *values, const int32_t *columns, int64_t n,
+                            const double *w);
 
 struct RowFacts {
   double squared_norm;
@@ -84,6 +88,24 @@ dot_avx2(const float *values, const int32_t *columns, int64_t n, const float *w)
   return _mm_cvtss_f32(half) + scalar_dot(values + k, columns + k, n - k, w);
 }
 
+__attribute__((target("avx512f,avx512vl"))) inline double
+exact_dot_avx512(const float *values, const int32_t *columns, int64_t n, const double *w) {
+  __m512d sum = _mm512_setzero_pd();
+  int64_t k = 0;
+  for (; k + 8 <= n; k += 8) {
+    const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(columns + k));
+    sum = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(values + k)),
+                          _mm512_i32gather_pd(at, w, 8), sum);
+  }
+  if (k < n) {
+    const auto rest = static_cast<__mmask8>((1u << (n - k)) - 1);
+    const __m256i at = _mm256_maskz_loadu_epi32(rest, columns + k);
+    const __m512d weights = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), rest, at, w, 8);
+    sum = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_maskz_loadu_ps(rest, values + k)), weights, sum);
+  }
+  return _mm512_reduce_add_pd(sum);
+}
+
 __attribute__((target("avx512f"))) inline RowFacts
 scan_row_avx512(const float *values, const int32_t *columns, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = low;
@@ -109,6 +131,13 @@ inline ScanRow choose_scan_row() {
   return __builtin_cpu_supports("avx512f") ? scan_row_avx512 : scalar_scan_row<float, int32_t>;
 }
 
+inline ExactDot choose_exact_dot() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
+             ? exact_dot_avx512
+             : scalar_dot<double, float, int32_t>;
+}
+
 inline GatherDot choose_gather_dot() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f"))
@@ -121,11 +150,13 @@ inline GatherDot choose_gather_dot() {
 #else
 
 inline GatherDot choose_gather_dot() { return scalar_dot<float, float, int32_t>; }
+inline ExactDot choose_exact_dot() { return scalar_dot<double, float, int32_t>; }
 inline ScanRow choose_scan_row() { return scalar_scan_row<float, int32_t>; }
 
 #endif
 
 inline const GatherDot gather_dot = choose_gather_dot();
+inline const ExactDot exact_dot = choose_exact_dot();
 inline const ScanRow scan_row = choose_scan_row();
 
 } // namespace bridle

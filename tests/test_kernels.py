@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import Steps, _core, solve
+from bridle import LinearProblem, Steps, _core, solve
+from bridle.data import make_corpus
 from bridle.solvers import Pegasos
 from bridle.solvers.dcd import GapEstimate
 
@@ -60,6 +61,11 @@ def dcd_twin(Z, cost, q, loss, buckets):
             alpha[i] = min(max(target, 0.0), upper)
             w += alpha[i] * Z[i]
         seen += len(buckets[0])
+    for bucket in buckets[: -(-len(buckets) // 8)]:  # the first ones, again
+        for i in bucket:
+            new = exact_step(alpha[i], Z[i] @ w, cost[i], q[i], loss)
+            w += (new - alpha[i]) * Z[i]
+            alpha[i] = new
     return alpha, w
 
 
@@ -71,7 +77,7 @@ def test_first_epoch_of_dcd_equals_its_twin(loss, storage):
         problem.rows, loss, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_rows), 0.0, np.inf, 1, 1,
     )  # fmt: skip
-    kernel.epoch(_core.Rng(0), 8)
+    kernel.visit(_core.Rng(0), 8, 1.0)
     X = np.asarray(problem.X.todense() if storage != "dense" else problem.X)
     useful = np.flatnonzero(problem.cost)
     order = permutation(_core.Rng(0), -(-len(useful) // 8))
@@ -101,7 +107,7 @@ def test_later_epochs_of_dcd_equal_their_twin(loss):
         problem.rows, loss, problem.signed_cost, problem.squared_norms, alpha, 0.0, np.inf, 1, 1,
     )  # fmt: skip
     # A bucket as large as the data leaves the rows in their own order.
-    kernel.epoch(_core.Rng(0), problem.n_rows)
+    kernel.visit(_core.Rng(0), problem.n_rows, 1.0)
     Z = np.asarray(problem.X.todense()) * problem.y[:, None]
     w = alpha @ Z
     for i in np.flatnonzero(problem.cost):
@@ -173,7 +179,73 @@ def test_pegasos_in_every_variant_comes_close(sampling, output, start):
 def test_dcd_goes_on_after_an_epoch_without_a_gap():
     # The gap seen is exactly 0, or below by rounding: no rate follows from it.
     estimate = GapEstimate()
-    assert [estimate.after(seen) for seen in (0.5, 0.0, 0.1, -1e-20, 0.1)] == [0.25, 0, 0.1, 0, 0.1]
+    assert [estimate.after(seen) for seen in (0.4, 0.0, 0.1, -1e-20, 0.1)] == [0.1, 0, 0.1, 0, 0.1]
+
+
+def dcd_kernel(problem, n_blocks=1, n_threads=1):
+    return _core.dual_coordinate_descent(
+        problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_rows), 0.0, problem.bias_precision, n_blocks, n_threads,
+    )  # fmt: skip
+
+
+def state_of(kernel):
+    alpha, w = np.empty(kernel.n_rows), np.empty(kernel.n_weights)
+    kernel.alpha(alpha)
+    kernel.weights(w)
+    return alpha, w
+
+
+def test_parts_of_an_epoch_are_an_epoch():
+    problem = matrix.small_problem()
+    whole, parts = dcd_kernel(problem), dcd_kernel(problem)
+    one, other = _core.Rng(3), _core.Rng(3)
+    for _ in range(4):
+        done = whole.visit(one, 4, 1.0)
+        visits, finished = 0, False
+        while not finished:
+            part = parts.visit(other, 4, 0.3)
+            visits, finished = visits + part.visits, part.finished
+        assert visits == done.visits
+        assert part.gap == pytest.approx(done.gap)
+        assert part.dual == pytest.approx(done.dual)
+    for a, b in zip(state_of(whole), state_of(parts), strict=True):
+        assert a == pytest.approx(b)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_drawn_rows_show_the_gap(loss, bias):
+    X, y = make_corpus(3000, seed=0)
+    problem = LinearProblem(X, y, 0.1, loss=loss, bias=bias)
+    kernel, rng = dcd_kernel(problem), _core.Rng(0)
+    kernel.visit(rng, 32, 1.0)
+    alpha, w = state_of(kernel)
+    split, b = problem.split(w, kernel.bias)
+    gap = problem.primal(split, b) - problem.dual(np.clip(alpha, 0, problem.upper))
+    drawn = [kernel.sample(rng, 400) for _ in range(50)]
+    found, error = np.mean([d.gap for d in drawn]), np.mean([d.error for d in drawn])
+    assert found == pytest.approx(gap, abs=4 * error / np.sqrt(50) + 1e-4 * gap)
+    assert np.std([d.gap for d in drawn]) == pytest.approx(error, rel=0.5)
+    assert 0 < error < gap
+    with pytest.raises(ValueError, match="n must be"):
+        kernel.sample(rng, 0)
+
+
+def test_blocks_do_not_mind_the_threads():
+    X, y = make_corpus(20_000, seed=0)
+    problem = LinearProblem(X[:, :2000].tocsr(), y, 1.0)
+    states = []
+    for n_threads in (1, 2, 3, 5):
+        kernel, rng = dcd_kernel(problem, 3, n_threads), _core.Rng(0)
+        for _ in range(3):
+            done = kernel.visit(rng, 32, 1.0)
+        states.append(state_of(kernel))
+        assert done.dual == pytest.approx(problem.dual(np.clip(states[0][0], 0, 1)), rel=1e-4)
+    for alpha, w in states[1:]:
+        assert np.array_equal(alpha, states[0][0])
+        assert np.array_equal(w, states[0][1])
+    assert states[0][1][:-1] == pytest.approx(problem.weights(states[0][0]), abs=1e-4)
 
 
 def test_dcd_checks_what_it_is_given():
@@ -187,8 +259,13 @@ def test_dcd_checks_what_it_is_given():
     with pytest.raises(ValueError, match="entries"):
         kernel.weights(np.empty(problem.n_features))
     with pytest.raises(ValueError, match="bucket"):
-        kernel.epoch(_core.Rng(0), 0)
-    assert kernel.epoch(_core.Rng(0), 2**63 - 1).visits == np.count_nonzero(problem.cost)
+        kernel.visit(_core.Rng(0), 0, 1.0)
+    for share in (0.0, 1.1, np.nan):
+        with pytest.raises(ValueError, match="share"):
+            kernel.visit(_core.Rng(0), 1, share)
+    n = np.count_nonzero(problem.cost)
+    assert kernel.visit(_core.Rng(0), 2**63 - 1, 1.0).visits == 2 * n  # one bucket, twice
+    assert kernel.visit(_core.Rng(0), 2**63 - 1, 1.0).visits == n
 
 
 def test_kernels_that_keep_arrays_take_none_that_must_be_converted():

@@ -46,6 +46,13 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string
       like.view, loss_from_name(loss));
 }
 
+void check_visit(int64_t bucket, double share) {
+  if (bucket < 1)
+    throw nb::value_error("bucket must be at least 1");
+  if (!(share > 0 && share <= 1))
+    throw nb::value_error("share must be more than 0 and at most 1");
+}
+
 template <auto visit>
 void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, MutableVector<double> alpha,
@@ -90,7 +97,12 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("active", &DcdEpoch::active)
       .def_ro("gap", &DcdEpoch::gap)
       .def_ro("dual", &DcdEpoch::dual)
-      .def_ro("whole", &DcdEpoch::whole);
+      .def_ro("whole", &DcdEpoch::whole)
+      .def_ro("finished", &DcdEpoch::finished);
+  nb::class_<DcdSample>(m, "DcdSample")
+      .def_ro("gap", &DcdSample::gap)
+      .def_ro("error", &DcdSample::error)
+      .def_ro("dual", &DcdSample::dual);
   nb::class_<DcdShare>(m, "DcdShare")
       .def_ro("visits", &DcdShare::visits)
       .def_ro("inside", &DcdShare::inside)
@@ -117,23 +129,28 @@ void bind_dcd(nb::module_ &m) {
         nb::arg("n_inside"));
   nb::class_<DualCoordinateDescent>(m, "DualCoordinateDescent")
       .def(
-          "epoch",
-          [](DualCoordinateDescent &d, Rng &rng, int64_t bucket) {
-            if (bucket < 1)
-              throw nb::value_error("bucket must be at least 1");
+          "visit",
+          [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share) {
+            check_visit(bucket, share);
             const nb::gil_scoped_release release;
             // More than all rows is all rows.
-            return d.epoch(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)));
+            return d.visit(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share);
           },
-          nb::arg("rng"), nb::arg("bucket"))
+          nb::arg("rng"), nb::arg("bucket"), nb::arg("share"))
+      .def(
+          "sample",
+          [](const DualCoordinateDescent &d, Rng &rng, int64_t n) {
+            if (n < 1)
+              throw nb::value_error("n must be at least 1");
+            const nb::gil_scoped_release release;
+            return d.sample(rng, n);
+          },
+          nb::arg("rng"), nb::arg("n"))
       .def(
           "visit_share",
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
              double bias, double response, MutableVector<double> step) {
-            if (bucket < 1)
-              throw nb::value_error("bucket must be at least 1");
-            if (!(share > 0 && share <= 1))
-              throw nb::value_error("share must be more than 0 and at most 1");
+            check_visit(bucket, share);
             expect_size(w, d.n_weights, "w");
             expect_size(step, d.n_weights, "step");
             const nb::gil_scoped_release release;
@@ -156,6 +173,8 @@ void bind_dcd(nb::module_ &m) {
       .def("moved", &DualCoordinateDescent::moved)
       .def("keep", &DualCoordinateDescent::keep, nb::arg("part"))
       .def("unshrink", &DualCoordinateDescent::unshrink)
+      .def_ro("n_rows", &DualCoordinateDescent::n_rows)
+      .def_ro("n_weights", &DualCoordinateDescent::n_weights)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
       .def("alpha",
            [](const DualCoordinateDescent &d, MutableVector<double> out) {

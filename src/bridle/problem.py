@@ -355,7 +355,7 @@ class LinearProblem(LinearObjective):
             self.rows, self.loss.name, self.signed_cost, self.squared_norms,
             alpha, b, self.bias_precision, 1, self.n_threads,
         )  # fmt: skip
-        kernel.epoch(_core.Rng(iterate.step), 16)
+        kernel.visit(_core.Rng(iterate.step), 16, 1.0)
         kernel.alpha(alpha)
         return self._balance(np.clip(alpha, 0.0, self.upper))
 

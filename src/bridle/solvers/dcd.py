@@ -29,11 +29,11 @@ class DualCoordinateDescent(Solver):
     bucket: how many neighbouring rows stay together when the order is shuffled.
     blocks: how many parts of the rows are visited at the same time, where there is enough work: as
     many threads help with the epochs. The result depends on the blocks, never on the threads. Two
-    blocks take up to a third more visits than one; more take more.
+    blocks take a few percent more visits than one; more take more.
     """
 
     bucket: int = 32
-    blocks: int = 1
+    blocks: int = 2
 
     name: ClassVar[str] = "dcd"
     kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
@@ -69,22 +69,24 @@ class DualCoordinateDescent(Solver):
             self.blocks, problem.n_threads,
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
-        n_useful = int(np.count_nonzero(problem.cost))
+        n_useful = n_active = int(np.count_nonzero(problem.cost))
         step = told = 0
         told_guess = np.inf
         whole_gap = np.inf  # the gap when all rows were last visited
         estimate = GapEstimate()
         while True:
-            done = kernel.epoch(rng, self.bucket)
+            many = n_active >= MANY_ROWS
+            done = kernel.visit(rng, self.bucket, PART if many else 1.0)
             step += done.visits
-            primal = done.dual + done.gap
-            guess = estimate.after(done.gap / primal) if 0 < primal < np.inf else None
-            if done.whole:
+            n_active = done.active
+            guess = estimate.of(kernel, done, rng, many)
+            if done.finished and done.whole:
                 whole_gap = done.gap
-            elif done.gap <= 0.1 * whole_gap:
+            elif done.finished and done.gap <= 0.1 * whole_gap:
                 # The active rows are a good deal more accurate than when the others were last
                 # looked at: time to see whether those still rest at their bounds.
                 kernel.unshrink()
+                n_active = n_useful
             if guess is not None:
                 if 8 * (step - told) < n_useful and guess > 0.5 * told_guess:
                     continue  # to write down w and alpha would take longer than that
@@ -96,35 +98,54 @@ class DualCoordinateDescent(Solver):
             certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
             if certificate is not None:
                 estimate.learn(certificate.relative_gap)
-                if not done.whole:
+                if not (done.finished and done.whole):
                     kernel.unshrink()  # the loop thought it was done: the rest deserves a look
+                    n_active = n_useful
+
+
+# From so many active rows on, an epoch is taken in parts, and a few rows are drawn after each to
+# see how far it is: fewer would show too little, and an epoch of them is over soon anyway.
+MANY_ROWS = 2**14
+PART = 0.25
+DRAWN = 0.01  # of the active rows
+MOST_DRAWN = 4096
 
 
 class GapEstimate:
-    """The relative gap after an epoch, guessed from what its visits saw on their way.
+    """The relative gap after an epoch or a part of one.
 
-    Most of what the visits of an epoch see is seen early in it: the end is the best part of an
-    epoch further, at the present rate. The first epoch sees each row before it has learned from
-    it, and half of that is left. The second sees most of all what the first one did before it knew
-    w, and is much further at its end; the rate of the third is then too good to last (measured on
-    texts, C from 0.005 to 1). Certificates show how far off all that is.
+    Where rows are many, a few that are drawn at random show it, and how far off that may be.
+    Otherwise it is guessed from what the epoch's visits saw on their way. Most of that is seen
+    early in it: the end is the best part of an epoch further, at the present rate. The first epoch
+    sees each row before it has learned from it, and a quarter of that is left. Certificates show
+    how far off all that is.
     """
 
     def __init__(self) -> None:
         self.seen = np.inf
         self.guess = np.inf
         self.correction = 1.0
-        self.epoch = 0
+        self.first = True
+
+    def of(self, kernel: Any, done: Any, rng: _core.Rng, many: bool) -> float | None:
+        """The guess after this visit."""
+        if many:
+            drawn = kernel.sample(rng, min(MOST_DRAWN, max(1, int(DRAWN * done.active))))
+            primal = drawn.dual + drawn.gap
+            if 0 < primal < np.inf:
+                self.guess = max(drawn.gap + drawn.error, 0.0) / primal
+                return self.guess
+            return None
+        primal = done.dual + done.gap
+        return self.after(done.gap / primal) if 0 < primal < np.inf else None
 
     def after(self, seen: float) -> float:
         """The guess, after an epoch that saw this."""
         seen = max(seen, 0.0)  # rounding may make the sum negative at the optimum
         rate = min(1.0, seen / self.seen) if 0 < self.seen < np.inf else 1.0
-        if self.epoch == 0:
-            rate = 0.5
-        self.epoch += 1
+        self.guess = seen * (0.25 if self.first else rate**0.65)
+        self.first = False
         self.seen = seen
-        self.guess = seen * rate ** {1: 1.0, 2: 1.5, 3: 0.4}.get(self.epoch, 0.65)
         return self.correction * self.guess
 
     def learn(self, gap: float) -> None:
