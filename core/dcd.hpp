@@ -566,8 +566,8 @@ protected: // for StreamedDcdOn
         const W step = steps[j] / caution_;
         out[j] = w[j] + step;
         length += static_cast<double>(step) * static_cast<double>(step);
-        squared += static_cast<double>(step) *
-                   (2 * static_cast<double>(w[j]) + static_cast<double>(step));
+        squared +=
+            static_cast<double>(step) * (2 * static_cast<double>(w[j]) + static_cast<double>(step));
       }
     }
     return {length, squared};
