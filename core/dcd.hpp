@@ -28,6 +28,7 @@
 #pragma once
 
 #include "losses.hpp"
+#include "memory.hpp"
 #include "parallel.hpp"
 #include "passes.hpp"
 #include "rng.hpp"
@@ -54,9 +55,7 @@ struct DcdEpoch {
 
 // The gap as some rows, drawn at random, show it: P - D = sum_i gap_i where w = w(alpha).
 struct DcdSample {
-  double gap;   // of the active rows
-  double error; // its standard error
-  double dual;
+  double gap, error; // and its standard error
 };
 
 // One of many parts of a problem, the other rows being elsewhere: what a visit to some of its rows
@@ -82,8 +81,11 @@ public:
   virtual ~DualCoordinateDescent() = default;
   // Visits the next `share` of an epoch, all of it if that is the first one from zero.
   virtual DcdEpoch visit(Rng &rng, int64_t bucket, double share) = 0;
+  // Of the active rows, and of the others.
   virtual DcdSample sample(Rng &rng, int64_t n) const = 0;
+  virtual DcdSample sample_resting(Rng &rng, int64_t n) const = 0;
   virtual void unshrink() = 0;
+  virtual int64_t n_active() const = 0;
 
   // One of many parts of a problem (CoCoA+): visits the next `share` of an epoch, from the weights
   // and the bias of all parts together. To `step` is added sum d_alpha_i z_i. The rows' steps are
@@ -220,25 +222,15 @@ public:
   }
 
   DcdSample sample(Rng &rng, int64_t n) const override {
-    // Neighbours come together, for the sake of memory: their sums are what is drawn.
-    constexpr int64_t together = 8;
-    const auto n_active = std::ssize(active_);
-    const int64_t n_groups = (n_active + together - 1) / together;
-    if (n_groups == 0)
-      return {bias_.gap(), 0, dual()};
-    const auto draws = static_cast<double>((n + together - 1) / together);
-    double sum = 0, squares = 0;
-    for (int64_t k = 0; k < draws; ++k) {
-      const auto begin = static_cast<int64_t>(rng.below(n_groups)) * together;
-      double gap = 0;
-      for (int64_t j = begin; j < std::min(begin + together, n_active); ++j)
-        gap += gap_of(active_[j]);
-      sum += gap;
-      squares += gap * gap;
-    }
-    const double mean = sum / draws, variance = std::max(0.0, squares / draws - mean * mean);
-    const auto groups = static_cast<double>(n_groups);
-    return {groups * mean + bias_.gap(), groups * std::sqrt(variance / draws), dual()};
+    DcdSample found = draw(rng, std::ssize(active_), n,
+                           [&](int64_t j) { return gap_of(active_[j], view_, active_[j].at); });
+    found.gap += bias_.gap();
+    return found;
+  }
+
+  DcdSample sample_resting(Rng &rng, int64_t n) const override {
+    return draw(rng, rows_.n_rows, n,
+                [&](int64_t i) { return resting_[i] ? gap_of(rested_[i], rows_, i) : 0.0; });
   }
 
   DcdShare visit_share(Rng &rng, int64_t bucket, double share, const double *w, double bias,
@@ -319,10 +311,13 @@ public:
         active_.push_back({rested_[i], i, i});
     n_useful_ = static_cast<int64_t>(active_.size());
     active_nnz_ = rows_.nnz();
+    resting_.assign(rows_.n_rows, 0);
     view_ = rows_;
     compact_ = {};
     squared_weights_ = squared_norm(w_);
   }
+
+  int64_t n_active() const override { return std::ssize(active_); }
 
   void alpha(double *out) const override {
     for (int64_t i = 0; i < rows_.n_rows; ++i)
@@ -344,9 +339,9 @@ protected: // for StreamedDcdOn
   static constexpr W unknown = -1; // a squared norm that is computed when it is needed
   static constexpr int64_t rows_ahead = 4;
   // Non-zeros that a block reads between two exchanges, for each weight that these cost.
-  static constexpr int64_t work_per_weight = 6;
+  static constexpr double least_per_weight = 4, most_per_weight = 48;
   // Less than this is not worth a thread.
-  static constexpr int64_t least_work = 1 << 15;
+  static constexpr double least_work = 1 << 15;
 
   struct Record {
     W alpha;
@@ -497,14 +492,17 @@ protected: // for StreamedDcdOn
     squared_weights_ += pass.squared;
   }
 
-  // How often the blocks exchange what they find in these buckets: as often as that is cheap.
+  // How often the blocks exchange what they find in these buckets. What rows can do to w before the
+  // others know of it is their number times C |x|^2: about 128 of that does no harm (measured on
+  // texts); to exchange more often than every so many non-zeros would cost more than it saves.
   int64_t rounds(Range buckets) const {
     if (n_blocks_ == 1 || order_.empty())
       return 1;
+    const double all = static_cast<double>(active_nnz_), weights = static_cast<double>(w_.size());
+    const double harmless = 128 / (mean_cost_ * mean_norm_) * all / std::ssize(active_);
+    const double work = std::clamp(harmless, least_per_weight * weights, most_per_weight * weights);
     const double part = static_cast<double>(buckets.end - buckets.begin) / std::ssize(order_);
-    const auto nnz = static_cast<int64_t>(part * static_cast<double>(active_nnz_));
-    const int64_t work = std::max(least_work, work_per_weight * (rows_.n_features + 1));
-    return nnz / (n_blocks_ * work);
+    return static_cast<int64_t>(part * all / (n_blocks_ * std::max(work, least_work)));
   }
 
   Pass visit_range(Range buckets) {
@@ -644,10 +642,31 @@ protected: // for StreamedDcdOn
     return pass;
   }
 
-  double gap_of(const Active &row) const {
+  double gap_of(const Record &row, const Rows &from, int64_t at) const {
     const W y = std::copysign(W(1), row.signed_cost);
-    const W p = y * (view_.dot(row.at, w_.data()) + static_cast<W>(bias_.value()));
+    const W p = y * (from.dot(at, w_.data()) + static_cast<W>(bias_.value()));
     return Loss::gap(p, row.alpha, std::abs(row.signed_cost));
+  }
+
+  // Neighbours come together, for the sake of memory: their sums are what is drawn.
+  template <class Gap> static DcdSample draw(Rng &rng, int64_t n_items, int64_t n, const Gap &gap) {
+    constexpr int64_t together = 8;
+    const int64_t n_groups = (n_items + together - 1) / together;
+    if (n_groups == 0)
+      return {0, 0};
+    const auto draws = static_cast<double>((n + together - 1) / together);
+    double sum = 0, squares = 0;
+    for (int64_t k = 0; k < draws; ++k) {
+      const auto begin = static_cast<int64_t>(rng.below(n_groups)) * together;
+      double here = 0;
+      for (int64_t i = begin; i < std::min(begin + together, n_items); ++i)
+        here += gap(i);
+      sum += here;
+      squares += here * here;
+    }
+    const double mean = sum / draws, variance = std::max(0.0, squares / draws - mean * mean);
+    const auto groups = static_cast<double>(n_groups);
+    return {groups * mean, groups * std::sqrt(variance / draws)};
   }
 
   void visit(Active &row, Pass &pass, W *w) {
@@ -754,6 +773,7 @@ protected: // for StreamedDcdOn
 
   void shrink(Active &row) {
     rested_[row.row].alpha = row.alpha;
+    resting_[row.row] = 1;
     row.row = -1;
   }
 
@@ -783,11 +803,12 @@ protected: // for StreamedDcdOn
   typename Rows::Copy compact_;
   ProximalBias bias_;
   std::vector<W> w_;
-  std::vector<Record> rested_; // all rows; alpha is up to date for those that are not active
-  std::vector<Active> active_; // in row order
-  std::vector<int64_t> order_; // of the buckets
-  int64_t n_useful_ = 0;       // rows with C_i > 0
-  int64_t active_nnz_ = 0;     // about: stored entries of the active rows
+  LargeVector<Record> rested_;   // all rows; alpha is up to date for those that are not active
+  LargeVector<uint8_t> resting_; // 1: the row has been shrunk
+  LargeVector<Active> active_;   // in row order
+  std::vector<int64_t> order_;   // of the buckets
+  int64_t n_useful_ = 0;         // rows with C_i > 0
+  int64_t active_nnz_ = 0;       // about: stored entries of the active rows
   double mean_norm_ = 0, mean_cost_ = 0, separable_ = 0, squared_weights_ = 0;
   W shrink_beyond_ = infinity, response_ = 0;
   bool first_ = false; // alpha was zero, and no epoch is over; of that epoch:

@@ -130,6 +130,7 @@ private:
       throw std::invalid_argument("these rows are of another kind than those before them");
     view_ = Dcd::without_constant(*rows);
     this->rested_.resize(rows->n_rows);
+    this->resting_.resize(rows->n_rows);
     active_.clear();
     active_.reserve(rows->n_rows);
     bool all = true;

@@ -3,6 +3,7 @@
 // constant feature of value `bias` (0 when there is none), so that no kernel needs to know of it.
 #pragma once
 
+#include "memory.hpp"
 #include "simd.hpp"
 
 #include <algorithm>
@@ -68,9 +69,9 @@ template <class Value_, class Column_> struct CsrRows {
 
   // Some rows, copied together.
   struct Copy {
-    std::vector<int64_t> offsets{0};
-    std::vector<Column> columns;
-    std::vector<Value> values;
+    LargeVector<int64_t> offsets{0};
+    LargeVector<Column> columns;
+    LargeVector<Value> values;
 
     void reserve(int64_t n_rows, int64_t nnz) {
       offsets.reserve(n_rows + 1);
@@ -138,7 +139,7 @@ template <class Value_> struct DenseRows {
   void prefetch(int64_t i) const { __builtin_prefetch(row(i)); }
 
   struct Copy {
-    std::vector<Value> values;
+    LargeVector<Value> values;
     int64_t n_rows = 0;
 
     void reserve(int64_t, int64_t nnz) { values.reserve(nnz); }

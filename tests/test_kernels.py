@@ -228,8 +228,25 @@ def test_drawn_rows_show_the_gap(loss, bias):
     assert found == pytest.approx(gap, abs=4 * error / np.sqrt(50) + 1e-4 * gap)
     assert np.std([d.gap for d in drawn]) == pytest.approx(error, rel=0.5)
     assert 0 < error < gap
+    assert kernel.sample_resting(rng, 100).gap == 0  # there are none
     with pytest.raises(ValueError, match="n must be"):
         kernel.sample(rng, 0)
+
+
+def test_drawn_rows_show_the_gap_of_those_that_rest():
+    X, y = make_corpus(3000, seed=0)
+    problem = LinearProblem(X, y, 1.0)
+    kernel, rng = dcd_kernel(problem), _core.Rng(0)
+    for _ in range(4):
+        kernel.visit(rng, 32, 1.0)
+    alpha, w = state_of(kernel)
+    gap = problem.primal(w[:-1]) - problem.dual(np.clip(alpha, 0, problem.upper))
+    active, resting = (
+        np.mean([draw(rng, 1000).gap for _ in range(200)])
+        for draw in (kernel.sample, kernel.sample_resting)
+    )
+    assert kernel.n_active < 2000
+    assert active + resting == pytest.approx(gap, rel=0.1)
 
 
 def test_blocks_do_not_mind_the_threads():

@@ -53,6 +53,13 @@ void check_visit(int64_t bucket, double share) {
     throw nb::value_error("share must be more than 0 and at most 1");
 }
 
+template <auto sample> DcdSample drawn(const DualCoordinateDescent &d, Rng &rng, int64_t n) {
+  if (n < 1)
+    throw nb::value_error("n must be at least 1");
+  const nb::gil_scoped_release release;
+  return (d.*sample)(rng, n);
+}
+
 template <auto visit>
 void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, MutableVector<double> alpha,
@@ -101,8 +108,7 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("finished", &DcdEpoch::finished);
   nb::class_<DcdSample>(m, "DcdSample")
       .def_ro("gap", &DcdSample::gap)
-      .def_ro("error", &DcdSample::error)
-      .def_ro("dual", &DcdSample::dual);
+      .def_ro("error", &DcdSample::error);
   nb::class_<DcdShare>(m, "DcdShare")
       .def_ro("visits", &DcdShare::visits)
       .def_ro("inside", &DcdShare::inside)
@@ -137,15 +143,9 @@ void bind_dcd(nb::module_ &m) {
             return d.visit(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share);
           },
           nb::arg("rng"), nb::arg("bucket"), nb::arg("share"))
-      .def(
-          "sample",
-          [](const DualCoordinateDescent &d, Rng &rng, int64_t n) {
-            if (n < 1)
-              throw nb::value_error("n must be at least 1");
-            const nb::gil_scoped_release release;
-            return d.sample(rng, n);
-          },
-          nb::arg("rng"), nb::arg("n"))
+      .def("sample", &drawn<&DualCoordinateDescent::sample>, nb::arg("rng"), nb::arg("n"))
+      .def("sample_resting", &drawn<&DualCoordinateDescent::sample_resting>, nb::arg("rng"),
+           nb::arg("n"))
       .def(
           "visit_share",
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
@@ -173,6 +173,7 @@ void bind_dcd(nb::module_ &m) {
       .def("moved", &DualCoordinateDescent::moved)
       .def("keep", &DualCoordinateDescent::keep, nb::arg("part"))
       .def("unshrink", &DualCoordinateDescent::unshrink)
+      .def_prop_ro("n_active", &DualCoordinateDescent::n_active)
       .def_ro("n_rows", &DualCoordinateDescent::n_rows)
       .def_ro("n_weights", &DualCoordinateDescent::n_weights)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)

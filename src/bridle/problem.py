@@ -184,8 +184,10 @@ class LinearProblem(LinearObjective):
 
     def _set_cost(self) -> None:
         """C_i = C c_i, where an infinite C of nothing is nothing."""
-        used = self.sample_weight > 0
-        self.cost = np.where(used, self.C, 0.0) * np.where(used, self.sample_weight, 1.0)
+        if np.isfinite(self.C):
+            self.cost = self.C * self.sample_weight
+        else:
+            self.cost = np.where(self.sample_weight > 0, self.C, 0.0)
         self.signed_cost = np.copysign(self.cost, self.y)
         self.upper = self.loss.upper(self.cost)
 

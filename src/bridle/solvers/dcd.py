@@ -69,24 +69,14 @@ class DualCoordinateDescent(Solver):
             self.blocks, problem.n_threads,
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
-        n_useful = n_active = int(np.count_nonzero(problem.cost))
+        n_useful = int(np.count_nonzero(problem.cost))
+        watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits()
         step = told = 0
         told_guess = np.inf
-        whole_gap = np.inf  # the gap when all rows were last visited
-        estimate = GapEstimate()
         while True:
-            many = n_active >= MANY_ROWS
-            done = kernel.visit(rng, self.bucket, PART if many else 1.0)
+            done = kernel.visit(rng, self.bucket, watch.share(kernel))
             step += done.visits
-            n_active = done.active
-            guess = estimate.of(kernel, done, rng, many)
-            if done.finished and done.whole:
-                whole_gap = done.gap
-            elif done.finished and done.gap <= 0.1 * whole_gap:
-                # The active rows are a good deal more accurate than when the others were last
-                # looked at: time to see whether those still rest at their bounds.
-                kernel.unshrink()
-                n_active = n_useful
+            guess = watch.look(kernel, done, rng)
             if guess is not None:
                 if 8 * (step - told) < n_useful and guess > 0.5 * told_guess:
                     continue  # to write down w and alpha would take longer than that
@@ -97,28 +87,92 @@ class DualCoordinateDescent(Solver):
             split, b = problem.split(w, kernel.bias)
             certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
             if certificate is not None:
-                estimate.learn(certificate.relative_gap)
+                watch.learn(certificate.relative_gap)
                 if not (done.finished and done.whole):
                     kernel.unshrink()  # the loop thought it was done: the rest deserves a look
-                    n_active = n_useful
 
 
-# From so many active rows on, an epoch is taken in parts, and a few rows are drawn after each to
-# see how far it is: fewer would show too little, and an epoch of them is over soon anyway.
+# From so many rows on, some that are drawn show how far it is: of fewer, too few would be drawn.
 MANY_ROWS = 2**14
-PART = 0.25
-DRAWN = 0.01  # of the active rows
-MOST_DRAWN = 4096
+
+
+class ByDrawing:
+    """The gap as rows show it that are drawn at random, several times in an epoch."""
+
+    MOST = 4096
+
+    def __init__(self, n_rows: int) -> None:
+        self.n = self.most = min(self.MOST, n_rows // 16)
+        self.visits = 0
+        self.guess: float | None = None
+        self.whole_gap = np.inf  # when all rows were last looked at
+
+    def share(self, kernel: Any) -> float:
+        """How much of an epoch to do before the next look."""
+        return 0.25 if kernel.n_active >= MANY_ROWS else 1.0
+
+    def look(self, kernel: Any, done: Any, rng: _core.Rng) -> float | None:
+        """The gap and two standard errors, when that is cheap; wakes rows when it is time to."""
+        self.visits += done.visits
+        if self.visits < 16 * self.n and not done.whole:
+            return self.guess
+        self.visits = 0
+        drawn = kernel.sample(rng, self.n)
+        primal = done.dual + drawn.gap
+        self.guess = (drawn.gap + 2 * drawn.error) / primal if 0 < primal < np.inf else None
+        if done.whole:
+            self.whole_gap = drawn.gap
+        elif drawn.gap <= 0.1 * self.whole_gap:
+            self._look_at_the_others(kernel, drawn, rng)
+        if drawn.gap > 0:  # the next time as many as show the gap to a tenth or so
+            self.n = int(np.clip(self.n * (12 * drawn.error / drawn.gap) ** 2, 512, self.most))
+        return self.guess
+
+    def _look_at_the_others(self, kernel: Any, drawn: Any, rng: _core.Rng) -> None:
+        """Do the rows that rest still do so rightly, now that the active ones are accurate?"""
+        others = kernel.sample_resting(rng, self.MOST)
+        if others.gap + 2 * others.error > drawn.gap:
+            kernel.unshrink()
+        else:
+            self.whole_gap = drawn.gap
+
+    def learn(self, gap: float) -> None:
+        """What the gap was, by a certificate: the next draw does not mind."""
+
+
+class ByVisits:
+    """The gap as the visits of an epoch saw it."""
+
+    def __init__(self) -> None:
+        self.estimate = GapEstimate()
+        self.whole_gap = np.inf  # when all rows were last visited
+
+    def share(self, kernel: Any) -> float:
+        """How much of an epoch to do before the next look."""
+        return 1.0
+
+    def look(self, kernel: Any, done: Any, rng: _core.Rng) -> float | None:
+        """The gap after this epoch; wakes rows when it is time to look at them."""
+        if done.whole:
+            self.whole_gap = done.gap
+        elif done.gap <= 0.1 * self.whole_gap:
+            # The active rows are a good deal more accurate than when the others were last looked
+            # at: time to see whether those still rest at their bounds.
+            kernel.unshrink()
+        primal = done.dual + done.gap
+        return self.estimate.after(done.gap / primal) if 0 < primal < np.inf else None
+
+    def learn(self, gap: float) -> None:
+        """What the gap was, by a certificate."""
+        self.estimate.learn(gap)
 
 
 class GapEstimate:
-    """The relative gap after an epoch or a part of one.
+    """The relative gap after an epoch, guessed from what its visits saw on their way.
 
-    Where rows are many, a few that are drawn at random show it, and how far off that may be.
-    Otherwise it is guessed from what the epoch's visits saw on their way. Most of that is seen
-    early in it: the end is the best part of an epoch further, at the present rate. The first epoch
-    sees each row before it has learned from it, and a quarter of that is left. Certificates show
-    how far off all that is. (All measured, on texts.)
+    Most of that is seen early in it: the end is the best part of an epoch further, at the present
+    rate. The first epoch sees each row before it has learned from it, and a quarter of that is
+    left. Certificates show how far off all that is. (All measured, on texts.)
     """
 
     def __init__(self, first: float = 0.25, rates: Sequence[float] = ()) -> None:
@@ -128,18 +182,6 @@ class GapEstimate:
         self.correction = 1.0
         self.factor = first
         self.rates = list(rates)
-
-    def of(self, kernel: Any, done: Any, rng: _core.Rng, many: bool) -> float | None:
-        """The guess after this visit."""
-        if many:
-            drawn = kernel.sample(rng, min(MOST_DRAWN, max(1, int(DRAWN * done.active))))
-            primal = drawn.dual + drawn.gap
-            if 0 < primal < np.inf:
-                self.guess = max(drawn.gap + drawn.error, 0.0) / primal
-                return self.guess
-            return None
-        primal = done.dual + done.gap
-        return self.after(done.gap / primal) if 0 < primal < np.inf else None
 
     def after(self, seen: float) -> float:
         """The guess, after an epoch that saw this."""
