@@ -338,8 +338,8 @@ protected: // for StreamedDcdOn
   static constexpr W infinity = std::numeric_limits<W>::infinity();
   static constexpr W unknown = -1; // a squared norm that is computed when it is needed
   static constexpr int64_t rows_ahead = 4;
-  // Non-zeros that a block reads between two exchanges, for each weight that these cost.
-  static constexpr double least_per_weight = 4, most_per_weight = 48;
+  // Exchanges in an epoch; non-zeros that a block reads between two, for each weight.
+  static constexpr double least_rounds = 16, least_per_weight = 4;
   // Less than this is not worth a thread.
   static constexpr double least_work = 1 << 15;
 
@@ -493,16 +493,21 @@ protected: // for StreamedDcdOn
   }
 
   // How often the blocks exchange what they find in these buckets. What rows can do to w before the
-  // others know of it is their number times C |x|^2: about 128 of that does no harm (measured on
-  // texts); to exchange more often than every so many non-zeros would cost more than it saves.
+  // others know of it is their number times C |x|^2: about 128 of that does no harm, if it is also
+  // a small part of all rows (measured on texts). To exchange more often than every so many
+  // non-zeros would cost more than it saves.
   int64_t rounds(Range buckets) const {
     if (n_blocks_ == 1 || order_.empty())
       return 1;
     const double all = static_cast<double>(active_nnz_), weights = static_cast<double>(w_.size());
+    const double share = all / static_cast<double>(n_blocks_);
     const double harmless = 128 / (mean_cost_ * mean_norm_) * all / std::ssize(active_);
-    const double work = std::clamp(harmless, least_per_weight * weights, most_per_weight * weights);
+    const double least = std::max(least_work, least_per_weight * weights);
+    const double work = std::max(least, std::min(harmless, share / least_rounds));
+    if (share < least_rounds * work)
+      return 1;
     const double part = static_cast<double>(buckets.end - buckets.begin) / std::ssize(order_);
-    return static_cast<int64_t>(part * all / (n_blocks_ * std::max(work, least_work)));
+    return static_cast<int64_t>(part * share / work);
   }
 
   Pass visit_range(Range buckets) {
