@@ -341,7 +341,7 @@ protected: // for StreamedDcdOn
   // Exchanges in an epoch; non-zeros that a block reads between two, for each weight.
   static constexpr double least_rounds = 16, least_per_weight = 4;
   // Less than this is not worth a thread.
-  static constexpr double least_work = 1 << 15;
+  static constexpr double least_work = 1 << 13;
 
   struct Record {
     W alpha;
