@@ -14,8 +14,7 @@
 // where v = sum alpha_i z_i: each new row takes the step of that problem, with its costs, divided
 // by m/t. So alpha_i is in its box all the time, and v = w(alpha) at the end. Without this the
 // first rows all go to C_i, since w = 0 when they are seen, and it takes two more epochs to undo
-// that. The rows that came first
-// knew least of w: an eighth of the rows is visited again at once.
+// that. The rows that came first knew least of w: an eighth of the rows is visited again at once.
 //
 // Shrinking: a row at a bound is left out if its gradient points out of the box by more than the
 // root mean square of what moved in the last epoch. (The paper waits until that is more than the
@@ -497,7 +496,7 @@ protected: // for StreamedDcdOn
   // a small part of all rows (measured on texts). To exchange more often than every so many
   // non-zeros would cost more than it saves.
   int64_t rounds(Range buckets) const {
-    if (n_blocks_ == 1 || order_.empty())
+    if (n_blocks_ == 1 || order_.empty() || active_nnz_ == 0)
       return 1;
     const double all = static_cast<double>(active_nnz_), weights = static_cast<double>(w_.size());
     const double share = all / static_cast<double>(n_blocks_);

@@ -1,10 +1,9 @@
 // Memory for large arrays in huge pages, where the system has them: the first touch of an ordinary
-// page costs 0.5 to 3 microseconds (for 4 KiB; most of
-// all on virtual machines), and scattered reads miss the address cache.
+// page costs 0.5 to 3 microseconds (for 4 KiB; most of all on virtual machines), and scattered
+// reads miss the address cache.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <vector>
 
@@ -26,9 +25,7 @@ template <class T> struct HugePages {
     const size_t bytes = n * sizeof(T);
     if (bytes < smallest)
       return static_cast<T *>(::operator new(bytes));
-    void *memory = std::aligned_alloc(page, (bytes + page - 1) / page * page);
-    if (!memory)
-      throw std::bad_alloc();
+    void *memory = ::operator new(bytes, std::align_val_t{page});
 #if defined(MADV_HUGEPAGE)
     madvise(memory, bytes, MADV_HUGEPAGE); // a wish: it works without
 #endif
@@ -39,7 +36,7 @@ template <class T> struct HugePages {
     if (n * sizeof(T) < smallest)
       ::operator delete(memory);
     else
-      std::free(memory);
+      ::operator delete(memory, std::align_val_t{page});
   }
 
   template <class Other> bool operator==(const HugePages<Other> &) const { return true; }

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -14,12 +16,24 @@ namespace bridle {
 
 inline int hardware_threads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
+// Threads that call work(1), work(2), ..., work(n_members - 1); if the system has no more, fewer.
+template <class Work> std::vector<std::jthread> start_helpers(int64_t n_members, const Work &work) {
+  std::vector<std::jthread> helpers;
+  helpers.reserve(static_cast<size_t>(std::max<int64_t>(0, n_members - 1)));
+  try {
+    for (int64_t k = 1; k < n_members; ++k)
+      helpers.emplace_back(std::cref(work), k);
+  } catch (const std::exception &) { // no thread, or no memory for one
+  }
+  return helpers;
+}
+
 // Calls work(block) once for each block in 0..n_blocks-1. The first exception is passed on.
 template <class Work> void for_blocks(int64_t n_blocks, int n_threads, Work &&work) {
   std::atomic<int64_t> next{0};
   std::exception_ptr error;
   std::mutex error_lock;
-  auto worker = [&] {
+  auto worker = [&](int64_t) {
     try {
       for (int64_t block; (block = next.fetch_add(1)) < n_blocks;)
         work(block);
@@ -29,11 +43,8 @@ template <class Work> void for_blocks(int64_t n_blocks, int n_threads, Work &&wo
         error = std::current_exception();
     }
   };
-  std::vector<std::jthread> helpers;
-  const int64_t n_helpers = std::min<int64_t>(n_threads, n_blocks) - 1;
-  for (int64_t k = 0; k < n_helpers; ++k)
-    helpers.emplace_back(worker);
-  worker();
+  std::vector<std::jthread> helpers = start_helpers(std::min<int64_t>(n_threads, n_blocks), worker);
+  worker(0);
   helpers.clear(); // joins
   if (error)
     std::rethrow_exception(error);
@@ -43,7 +54,8 @@ template <class Work> void for_blocks(int64_t n_blocks, int n_threads, Work &&wo
 // thread to sleep and to wake it.
 class Meeting {
 public:
-  explicit Meeting(int64_t n_members) : n_members_(n_members) {}
+  // How many come may be said later, but before the first of them does.
+  explicit Meeting(const std::atomic<int64_t> &n_members) : n_members_(n_members) {}
 
   // The last one to come calls `last` before anybody goes on.
   template <class Last> void wait(Last &&last) {
@@ -74,7 +86,7 @@ private:
 #endif
   }
 
-  const int64_t n_members_;
+  const std::atomic<int64_t> &n_members_;
   std::atomic<int64_t> arrived_{0};
   std::atomic<uint32_t> turn_{0};
 };
@@ -85,7 +97,8 @@ private:
 template <class Work, class Exchange, class Conclude>
 void in_rounds(int64_t n_rounds, int64_t n_blocks, int n_threads, Work &&work, Exchange &&exchange,
                Conclude &&conclude) {
-  const int64_t n_members = std::clamp<int64_t>(n_threads, 1, n_blocks);
+  // How many there are is known, and told, when the system has given as many threads as it will.
+  std::atomic<int64_t> n_members{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   std::mutex error_lock;
@@ -104,6 +117,7 @@ void in_rounds(int64_t n_rounds, int64_t n_blocks, int n_threads, Work &&work, E
   };
   Meeting meeting(n_members);
   auto member = [&](int64_t first) {
+    n_members.wait(0);
     for (int64_t round = 0; round < n_rounds; ++round) {
       for (int64_t block = first; block < n_blocks; block += n_members)
         unless_failed([&] { work(round, block); });
@@ -113,9 +127,9 @@ void in_rounds(int64_t n_rounds, int64_t n_blocks, int n_threads, Work &&work, E
       meeting.wait([&] { unless_failed(conclude); });
     }
   };
-  std::vector<std::jthread> helpers;
-  for (int64_t k = 1; k < n_members; ++k)
-    helpers.emplace_back(member, k);
+  std::vector<std::jthread> helpers = start_helpers(std::min<int64_t>(n_threads, n_blocks), member);
+  n_members = std::ssize(helpers) + 1;
+  n_members.notify_all();
   member(0);
   helpers.clear(); // joins
   if (error)

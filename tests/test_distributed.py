@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus
 from bridle.distributed.local import LocalParts, PartsLostError
-from bridle.distributed.part import Block, Part
+from bridle.distributed.part import Block, Objective, Order, Part
 from bridle.distributed.problem import DistributedProblem, LostError
 from bridle.distributed.solving import gathered, solve_classes
 from bridle.model_io import fingerprint
@@ -187,6 +187,20 @@ def test_a_checkpoint_saves_the_work_of_a_lost_part(corpus, tmp_path):
         [state.alpha() for state in parts.parts[1].runs[problem.run.number].states]
     )
     assert np.allclose(alpha, saved, rtol=1e-6)
+
+
+def test_rows_that_rest_are_woken_by_the_gap_of_whole_epochs(corpus):
+    # Of an epoch in shares the last may see no gap at all, in a part of few rows.
+    X, y = corpus
+    part = Part(0, [Block("all", X[:300], y[:300])])
+    part.encode(np.array([-1, 1]))
+    part.open(0, Objective(1.0, "hinge", "none", 1.0, 1), 0, None, None)
+    order = Order(1.0, np.zeros(X.shape[1] + 1), 0.0, 0.0, np.ones(X.shape[1] + 1), 0.2, 32)
+    seen = [part.visit(0, order).gap for _ in range(5)]
+    state = part.runs[0].states[0]
+    assert state.whole_gap == pytest.approx(sum(seen))
+    assert min(seen) > 0
+    assert state.epoch_gap == 0
 
 
 def test_lost_dual_variables_are_not_handed_out(corpus):

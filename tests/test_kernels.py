@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import LinearProblem, Steps, _core, solve
+from bridle import Epochs, Gap, HeldOutLoss, LinearProblem, Steps, _core, solve
 from bridle.data import make_corpus
 from bridle.solvers import Pegasos
-from bridle.solvers.dcd import GapEstimate
+from bridle.solvers.dcd import MANY_ROWS, GapEstimate
 
 import matrix
 
@@ -263,6 +263,27 @@ def test_blocks_do_not_mind_the_threads():
         assert np.array_equal(alpha, states[0][0])
         assert np.array_equal(w, states[0][1])
     assert states[0][1][:-1] == pytest.approx(problem.weights(states[0][0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+def test_dcd_ends_its_epochs_though_every_iterate_is_judged(bias):
+    X, y = make_corpus(MANY_ROWS, seed=0)
+    X = X[:, :500].tocsr()
+    problem = LinearProblem(X, y, 1.0, bias=bias)
+    trusted = solve(problem, "dcd", stop=Gap(1e-4))
+    watched = solve(problem, "dcd", stop=Gap(1e-4) | Epochs(100) | HeldOutLoss(X[:9], y[:9]))
+    assert len(watched.trace) > watched.epochs
+    assert watched.converged
+    assert watched.epochs <= 1.5 * trusted.epochs
+
+
+def test_dcd_goes_on_when_all_rows_rest():
+    # Few kinds of rows and a small C: all alpha are at their bounds while the bias is on its way.
+    sizes = [MANY_ROWS, 4, 6, 79]
+    X = np.repeat([-1.076, -3.249, 0.751, -1.507], sizes)[:, None]
+    y = np.repeat([-1.0, 1.0, -1.0, -1.0], sizes)
+    problem = LinearProblem(X, y, 2.7e-5, bias="regularised")
+    assert solve(problem, "dcd", stop=Gap(1e-6) | Epochs(100)).converged
 
 
 def test_dcd_checks_what_it_is_given():

@@ -211,7 +211,7 @@ class HeldOutLoss(Stop):
 
 @dataclass(frozen=True)
 class ValidationLoss(HeldOutLoss):
-    """Stop when the mean loss on held-out rows has not fallen for `patience` records in a row.
+    """Stop when the mean loss on held-out rows has not fallen for `patience` records and epochs.
 
     The solution is the iterate with the lowest held-out loss, and its certificate says how far
     that one is from the optimum on the training rows.
@@ -227,7 +227,10 @@ class ValidationLoss(HeldOutLoss):
     def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
         losses = [record.validation["validation_loss"] for record in progress.trace]
         best = int(np.argmin(losses)) if losses else 0
+        # A record may be of less than an epoch, or of several.
         if len(losses) - 1 - best < self.patience:
+            return None
+        if round(progress.epoch - progress.trace[best].epoch, 6) < self.patience:
             return None
         return Verdict(
             Status.BUDGET,

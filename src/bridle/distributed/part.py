@@ -338,6 +338,7 @@ class _State:
     loss: Any
     kernel: Any
     whole_gap: float = np.inf  # when all rows were last visited
+    epoch_gap: float = 0.0  # seen in the epoch at hand
     scores: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
@@ -431,11 +432,13 @@ class _Run:
 
 def _unshrink(state: _State, done: Any) -> None:
     """As in dcd: once the active rows are far more accurate, the others deserve a look."""
+    state.epoch_gap += done.gap
     if not done.finished:
         return
+    gap, state.epoch_gap = state.epoch_gap, 0.0
     if done.whole:
-        state.whole_gap = done.gap
-    elif done.gap <= 0.1 * state.whole_gap:
+        state.whole_gap = gap
+    elif gap <= 0.1 * state.whole_gap:
         state.kernel.unshrink()
 
 

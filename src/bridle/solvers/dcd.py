@@ -88,8 +88,10 @@ class DualCoordinateDescent(Solver):
             certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
             if certificate is not None:
                 watch.learn(certificate.relative_gap)
-                if not (done.finished and done.whole):
-                    kernel.unshrink()  # the loop thought it was done: the rest deserves a look
+                # More than the active rows show: the others deserve a look. (They get it anyway in
+                # an epoch of all rows, whose end the bias and the bounds are waiting for.)
+                if not done.whole and (guess is None or certificate.relative_gap > guess):
+                    kernel.unshrink()
 
 
 # From so many rows on, some that are drawn show how far it is: of fewer, too few would be drawn.
@@ -114,13 +116,15 @@ class ByDrawing:
     def look(self, kernel: Any, done: Any, rng: _core.Rng) -> float | None:
         """The gap and two standard errors, when that is cheap; wakes rows when it is time to."""
         self.visits += done.visits
-        if self.visits < 16 * self.n and not done.whole:
+        if self.visits < 16 * self.n and not done.whole and kernel.n_active > 0:
             return self.guess
         self.visits = 0
         drawn = kernel.sample(rng, self.n)
         primal = done.dual + drawn.gap
         self.guess = (drawn.gap + 2 * drawn.error) / primal if 0 < primal < np.inf else None
-        if done.whole:
+        if kernel.n_active == 0:  # all rest, and only the bias moves until they are woken
+            kernel.unshrink()
+        elif done.whole:
             self.whole_gap = drawn.gap
         elif drawn.gap <= 0.1 * self.whole_gap:
             self._look_at_the_others(kernel, drawn, rng)
@@ -155,7 +159,7 @@ class ByVisits:
         """The gap after this epoch; wakes rows when it is time to look at them."""
         if done.whole:
             self.whole_gap = done.gap
-        elif done.gap <= 0.1 * self.whole_gap:
+        if kernel.n_active == 0 or (not done.whole and done.gap <= 0.1 * self.whole_gap):
             # The active rows are a good deal more accurate than when the others were last looked
             # at: time to see whether those still rest at their bounds.
             kernel.unshrink()

@@ -252,7 +252,7 @@ def descend(
         whole = from_disk and done.whole
         if whole:
             whole_gap = done.gap
-        elif done.gap <= 0.1 * whole_gap:
+        if done.active == 0 or (not whole and done.gap <= 0.1 * whole_gap):
             state.wake_all()
         primal = done.dual + done.gap
         guess = estimate.after(done.gap / primal) if 0 < primal < np.inf else None
