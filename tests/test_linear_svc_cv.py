@@ -11,6 +11,12 @@ import numpy as np
 import pytest
 from bridle import LinearSVC, LinearSVCCV, Status
 from bridle.data.corpus import make_corpus
+from bridle.estimators.linear_cv import _Solved
+from bridle.path import Start
+from bridle.problem import LinearProblem
+from bridle.scale import best_scale, scale_within
+from bridle.solve import solve
+from bridle.stopping import Gap
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -109,3 +115,48 @@ def test_ctrl_c_leaves_a_model_with_its_gap():
     assert model.status_ is Status.INTERRUPTED
     assert 0 < model.certificate_.relative_gap <= 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_neighbours_solution_is_certified_at_its_best_length():
+    """Plain NumPy finds the same gap for the scaled pair, at C small and large."""
+    X, y = make_corpus(800)
+    dense = np.hstack([X.toarray().astype(np.float64), np.ones((len(y), 1))])
+    problem = LinearProblem(X, y, bias="regularised")
+    for C, other in ((1e-3, 1.5e-3), (0.3, 0.4), (20.0, 60.0)):
+        here = problem.variant(C=C)
+        solution = solve(here, stop=Gap(1e-4))
+        scale, certificate = _Solved.of(here, solution).at(other)
+        w = scale * np.append(solution.w, solution.b)
+        primal = 0.5 * w @ w + other * np.maximum(0.0, 1.0 - y * (dense @ w)).sum()
+        assert certificate.primal == pytest.approx(primal, rel=1e-6)
+        z = dense * y[:, None]
+        S, v = solution.alpha.sum(), z.T @ solution.alpha
+        t = min(other / C, S / (v @ v))
+        assert certificate.dual == pytest.approx(t * S - 0.5 * t * t * (v @ v), rel=1e-6)
+        unscaled = np.append(solution.w, solution.b)
+        plain = 0.5 * unscaled @ unscaled
+        plain += other * np.maximum(0.0, 1.0 - y * (dense @ unscaled)).sum()
+        assert certificate.primal <= plain * (1 + 1e-9)
+        assert C == 0.3 or (scale > 1.0 and certificate.relative_gap <= 1e-3)
+
+
+def test_a_start_at_a_larger_C_is_no_worse_than_the_whole_step():
+    X, y = make_corpus(800)
+    problem = LinearProblem(X, y, bias="regularised")
+    for C in (0.01, 1.0, 2.0, 5.0):
+        here, there = problem.variant(C=C), problem.variant(C=2 * C)
+        solved = _Solved.of(here, solve(here, stop=Gap(1e-6)))
+        found = there.dual(solved.start(2 * C).alpha)
+        whole = there.dual(Start.at(2 * C, here, solved.solution).alpha)
+        stay = there.dual(solved.solution.alpha)
+        assert found >= max(whole, stay if C > 0.01 else whole) * (1 - 1e-5)
+
+
+def test_the_scale_within_is_the_best_one():
+    rng = np.random.default_rng(0)
+    margins, cost = rng.normal(1.0, 0.5, 300), rng.uniform(0.0, 2.0, 300)
+    exact = best_scale(margins, 200.0, cost)
+    assert scale_within(margins, 200.0, cost, 0.1, 10.0) == pytest.approx(exact, rel=1e-3)
+    assert scale_within(margins, 200.0, cost, 2 * exact, 9 * exact) == pytest.approx(
+        2 * exact, rel=1e-3
+    )

@@ -48,7 +48,7 @@ class Sums:
 
     @classmethod
     def of(cls, problem: LinearProblem | DistributedProblem, solution: Solution) -> Sums:
-        """One pass over the data at most."""
+        """Without a look at the data."""
         half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
         N = 2.0 * (value - solution.certificate.dual)

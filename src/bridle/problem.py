@@ -64,6 +64,7 @@ class Judgement:
     # Hard margin only: alpha >= 0, not zero, with sum alpha_i z_i = 0. No w separates the data. Of
     # structural problems, a Combination of constraints.
     infeasible: Any = None
+    scores: Array | None = None  # of every row by (w, b), if all of them were at hand
 
 
 class LinearObjective:
@@ -265,7 +266,7 @@ class LinearProblem(LinearObjective):
         dual = self.loss.dual_value(alpha, self.cost) - 0.5 * inner(w_alpha, w_alpha)
         if dual < 0:  # the origin is feasible and does better
             alpha, dual = np.zeros(self.n_rows), 0.0
-        return Judgement(joined[:-1].copy(), b, primal, alpha, dual, source)
+        return Judgement(joined[:-1].copy(), b, primal, alpha, dual, source, scores=scores)
 
     def _judge_hard(
         self, joined: Array, b: float, margins: Array, alpha: Array, w_alpha: Array, source: Source
@@ -291,11 +292,11 @@ class LinearProblem(LinearObjective):
     def path_sums(self, solution: Any) -> tuple[float, float, float, float]:
         """1/2 |w|^2, sum loss / C, sum alpha, and the dual but for 1/2 |w|^2: for the C path."""
         joined = self.join(solution.w, solution.b)
-        margins = self.y * self.scores(solution.w, solution.b)
-        loss = weighted_sum(self.sample_weight, self.loss.value(margins))
+        half = 0.5 * inner(joined, joined)
+        loss = max(0.0, solution.certificate.primal - half) / self.C
         alpha = solution.alpha
         value = self.loss.dual_value(alpha, self.cost)
-        return 0.5 * inner(joined, joined), loss, float(alpha.sum()), value
+        return half, loss, float(alpha.sum()), value
 
     def rescaled(self, alpha: Array, C: float) -> Array:
         """Dual variables to start from at another C: those at their bound go where it goes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,3 +29,17 @@ def best_scale(margins: Array, squared_norm: float, cost: Array) -> float:
     k = int(np.argmax(roots <= ends))
     before = float(ends[k - 1]) if k > 0 else 0.0
     return max(float(roots[k]), before, 0.0)
+
+
+def scale_within(
+    margins: Array, squared_norm: float, cost: Array, low: float, high: float, steps: int = 16
+) -> float:
+    """The s between low > 0 and high that is best, nearly: bisection, without sorting the rows."""
+    pull = cost * margins
+    for _ in range(steps):
+        s = math.sqrt(low * high)
+        if s * squared_norm < float(pull[margins < 1.0 / s].sum()):
+            low = s
+        else:
+            high = s
+    return high

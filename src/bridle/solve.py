@@ -45,6 +45,8 @@ class Solution:
     # bias, sum_i alpha_i y_i = 0), which no data that can be separated has.
     # Of structural problems: a Combination of constraints that add up to 0 >= what is positive.
     proof: Any = None
+    # Of linear problems in memory: w.x_i + b of every row, as the certificate saw them.
+    scores: Array | None = None
 
     @property
     def converged(self) -> bool:
@@ -95,6 +97,7 @@ class _Best:
     w: Any = None
     b: float = 0.0
     primal: float = np.inf
+    scores: Array | None = None
     alpha: Array | None = None
     dual: float = -np.inf
     source: Source = "solver"
@@ -102,6 +105,7 @@ class _Best:
     def update(self, judgement: Any) -> None:
         if self.w is None or judgement.primal < self.primal:
             self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
+            self.scores = judgement.scores
         # Dual variables that were lost with a machine prove nothing that could be looked at again.
         lost = getattr(self.alpha, "lost", False)
         if self.alpha is None or lost or judgement.dual > self.dual:
@@ -281,9 +285,10 @@ class _Run:
         assert certificate is not None
         assert self.best.w is not None
         assert self.best.alpha is not None
-        w, b = self.best.w, self.best.b
+        w, b, scores = self.best.w, self.best.b, self.best.scores
         if self.choice is not None:
             w, b = self.choice.judgement.w, self.choice.judgement.b
+            scores = self.choice.judgement.scores
             dual = min(self.best.dual, self.choice.judgement.primal)
             certificate = Certificate(self.choice.judgement.primal, dual, self.best.source)
             verdict = self._chosen(verdict, certificate)
@@ -292,7 +297,7 @@ class _Run:
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.called(self.problem, self.last),
             message=_message(verdict, certificate, self.stop.gap),
-            proof=self.proof,
+            proof=self.proof, scores=scores,
         )  # fmt: skip
 
     def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:

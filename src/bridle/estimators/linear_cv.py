@@ -5,8 +5,9 @@ Three things make it fast, and none of them is approximate:
 - the data is checked and read in place once; a fold is the same rows with weight zero for those
   held out;
 - in each fold the values of C are solved in order, each from the last one's solution;
-- a solution says how good it is at other values of C, in O(1) (see `bridle.path`): where the last
-  one is already within `tol` at the next C, that is its solution, certified, without solving.
+- a solution says how good it is at other values of C (see `bridle.path`), at the best length of its
+  weights there: where the last one is already within `tol` at the next C, that is its solution,
+  certified, without solving.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle.blas import one_blas_thread
+from bridle.certificate import Certificate
 from bridle.distributed.cluster import is_remote
 from bridle.estimators.base import encode_labels, row_weights, seed_from, with_class_weight
 from bridle.estimators.linear import _MATRIX, LinearSVC
 from bridle.estimators.stored import is_stored
-from bridle.losses import Loss
+from bridle.losses import Loss, inner, weighted_sum
 from bridle.machines import Shares
 from bridle.path import Start, Sums
 from bridle.problem import Bias, LinearProblem
+from bridle.scale import scale_within
 from bridle.solve import Solution, deferred_interrupt, solve
 from bridle.solvers import Solver
 from bridle.stopping import AnyOf, Epochs, Gap, Interrupted, Seconds, Stop
@@ -273,6 +276,61 @@ def _grid(Cs: int | ArrayLike, problem: LinearProblem) -> Array:
     return values
 
 
+@dataclass(frozen=True)
+class _Solved:
+    """A solution, and what one look at all rows says of it: those held out, and other C."""
+
+    problem: LinearProblem
+    solution: Solution
+    sums: Sums
+    scores: Array  # of all rows
+    margins: Array
+
+    @classmethod
+    def of(cls, problem: LinearProblem, solution: Solution) -> _Solved:
+        """The look is the certificate's, where that has kept what it saw."""
+        scores = solution.scores
+        if scores is None:
+            scores = problem.scores(solution.w, solution.b)
+        return cls(problem, solution, Sums.of(problem, solution), scores, problem.y * scores)
+
+    def at(self, C: float) -> tuple[float, Certificate]:
+        """The scale at which these weights do well at another, larger C; their certificate there.
+
+        Where all rows are within the margin the weights grow as C does; where hardly any are, a
+        little more length buys what is left of the loss.
+        """
+        found = self.sums.certificate(C)
+        if self.problem.loss.name != "hinge":
+            return 1.0, found
+        weights, squared_norm = self.problem.sample_weight, 2.0 * self.sums.half_squared_norm
+        s = scale_within(self.margins, squared_norm, C * weights, 1.0, C / self.sums.C)
+        loss = weighted_sum(weights, self.problem.loss.value(s * self.margins))
+        primal = 0.5 * s * s * squared_norm + C * loss
+        if primal >= found.primal:
+            return 1.0, found
+        return s, Certificate(primal, min(found.dual, primal), found.source)
+
+    def start(self, C: float) -> Start:
+        """Where to go on from at a larger C: rows at their bound go with it, as far as is good.
+
+        As far as D(alpha + t d) = D + t sum_i d_i (1 - p_i) - t^2/2 |w(d)|^2 rises. Where most rows
+        are at their bound, that is all the way.
+        """
+        start = Start.at(C, self.problem, self.solution)
+        alpha = self.solution.alpha
+        d = start.alpha - alpha
+        moving = np.count_nonzero(d)
+        if self.problem.loss.name != "hinge" or not 0 < 2 * moving < np.count_nonzero(alpha):
+            return start
+        w = self.problem.weights(d)
+        constant = self.problem.constant_feature * inner(d, self.problem.y)
+        curvature = inner(w, w) + constant**2
+        rise = float(d.sum()) - inner(d, self.margins)
+        t = min(max(rise / curvature, 0.0), 1.0) if curvature > 0 else 1.0
+        return Start(start.w, start.b, alpha + t * d)
+
+
 def _run_fold(
     problem: LinearProblem,
     Cs: Array,
@@ -283,19 +341,17 @@ def _run_fold(
     test: NDArray[np.intp],
 ) -> _Run:
     scores, gaps, n_solves = np.zeros((len(Cs), len(test))), np.full(len(Cs), np.inf), 0
-    solved: tuple[LinearProblem, Solution, Sums] | None = None
-    held_out = np.empty(0)
-    for j, C in enumerate(Cs):
-        certificate = solved[2].certificate(float(C)) if solved is not None else None
-        if certificate is None or certificate.relative_gap > tol:
-            if certificate is not None and budget.spent():
+    solved: _Solved | None = None
+    for j, C in enumerate(map(float, Cs)):
+        scale, certificate = (1.0, None) if solved is None else solved.at(C)
+        if solved is None or certificate is None or certificate.relative_gap > tol:
+            if solved is not None and budget.spent():
                 break
-            here = problem.variant(C=float(C))
-            start = None if solved is None else Start.at(float(C), solved[0], solved[1])
+            here = problem.variant(C=C)
+            start = None if solved is None else solved.start(C)
             solution = solve(here, solver, stop=budget.rest(), start=start, seed=seed)
-            solved = here, solution, Sums.of(here, solution)
-            held_out = here.scores(solution.w, solution.b)[test]
-            certificate = solution.certificate
+            solved = _Solved.of(here, solution)
+            scale, certificate = 1.0, solution.certificate
             n_solves += 1
-        scores[j], gaps[j] = held_out, certificate.relative_gap
+        scores[j], gaps[j] = scale * solved.scores[test], certificate.relative_gap
     return _Run(scores, gaps, n_solves)

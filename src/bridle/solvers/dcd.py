@@ -70,7 +70,7 @@ class DualCoordinateDescent(Solver):
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
         n_useful = int(np.count_nonzero(problem.cost))
-        watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits()
+        watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits(warm=bool(alpha.any()))
         step = told = 0
         told_guess = np.inf
         while True:
@@ -147,8 +147,9 @@ class ByDrawing:
 class ByVisits:
     """The gap as the visits of an epoch saw it."""
 
-    def __init__(self) -> None:
-        self.estimate = GapEstimate()
+    def __init__(self, warm: bool) -> None:
+        """warm: the run does not start from zero, and its first epoch is like the others."""
+        self.estimate = GapEstimate(first=1.0) if warm else GapEstimate()
         self.whole_gap = np.inf  # when all rows were last visited
 
     def share(self, kernel: Any) -> float:
