@@ -70,6 +70,8 @@ class DualCoordinateDescent(Solver):
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
         n_useful = int(np.count_nonzero(problem.cost))
+        # To write down a row's alpha takes as long as a few of its non-zeros.
+        often = n_useful * min(1.0, 16 * problem.n_rows / max(1, problem.rows.nnz))
         watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits(warm=bool(alpha.any()))
         step = told = 0
         told_guess = np.inf
@@ -78,7 +80,7 @@ class DualCoordinateDescent(Solver):
             step += done.visits
             guess = watch.look(kernel, done, rng)
             if guess is not None:
-                if 8 * (step - told) < n_useful and guess > 0.5 * told_guess:
+                if step - told < often and guess > 0.5 * told_guess:
                     continue  # to write down w and alpha would take longer than that
                 told_guess = guess
             told = step
@@ -104,8 +106,10 @@ class ByDrawing:
     MOST = 4096
 
     def __init__(self, n_rows: int) -> None:
-        self.n = self.most = min(self.MOST, n_rows // 16)
+        self.most = min(self.MOST, n_rows // 16)
+        self.n = min(1024, self.most)
         self.visits = 0
+        self.correction = 1.0
         self.guess: float | None = None
         self.whole_gap = np.inf  # when all rows were last looked at
 
@@ -121,7 +125,8 @@ class ByDrawing:
         self.visits = 0
         drawn = kernel.sample(rng, self.n)
         primal = done.dual + drawn.gap
-        self.guess = (drawn.gap + 2 * drawn.error) / primal if 0 < primal < np.inf else None
+        estimate = self.correction * (drawn.gap + 2 * drawn.error)
+        self.guess = estimate / primal if 0 < primal < np.inf else None
         if kernel.n_active == 0:  # all rest, and only the bias moves until they are woken
             kernel.unshrink()
         elif done.whole:
@@ -141,7 +146,9 @@ class ByDrawing:
             self.whole_gap = drawn.gap
 
     def learn(self, gap: float) -> None:
-        """What the gap was, by a certificate: the next draw does not mind."""
+        """What the gap was, by a certificate: more than was drawn if rows rest that should not."""
+        if self.guess:
+            self.correction = min(10.0, max(1.0, self.correction * gap / self.guess))
 
 
 class ByVisits:
