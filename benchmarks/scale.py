@@ -116,6 +116,13 @@ def picture(rows: list[dict[str, Any]], path: Path) -> None:
     error_axis.plot(sizes, [100 * row["error"] for row in rows], "o-")
     error_axis.set(xscale="log", xlabel="rows", ylabel="test error, %",
                    ylim=(0, 130 * max(row["error"] for row in rows)))  # fmt: skip
+    for axis in (time_axis, error_axis):
+        axis.set_xticks(sizes, [f"{n / 1000:,.0f}k" for n in sizes])
+        axis.minorticks_off()
+    ticks = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+    low, high = time_axis.get_ylim()
+    inside = [t for t in ticks if low <= t <= high]
+    time_axis.set_yticks(inside, [f"{t:g}" for t in inside])
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
