@@ -114,6 +114,8 @@ SETS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
 
 def load(name: str) -> Data:
     """A set by its name, from the cache if it is there."""
+    if name not in SETS:
+        raise SystemExit(f"there is no set {name!r}; there are {', '.join(SETS)}")
     cached = CACHE / f"{name}.npz"
     if not cached.exists():
         X, y = SETS[name]()
