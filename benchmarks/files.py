@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from bridle import LinearProblem, lam_to_C
 from bridle.data import read_svmlight, write_svmlight
-from bridle.model_io import load_model
+from bridle.models.storage import load_model
 
 from benchmarks.data import Missing, load
 

@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bridle import Gap, KernelProblem, Seconds, Smo, solve
+from bridle import (Gap, KernelProblem, Seconds, Smo, solve)
 from bridle.data import read_svmlight
-from bridle.kernel_problem import Expansion
-from bridle.solvers.base import Iterate
+from bridle.objective.point import Iterate
+from bridle.problems.kernel import Expansion
 from sklearn import svm
 from sklearn.datasets import load_digits
 

@@ -18,8 +18,8 @@ import numpy as np
 from bridle import Epochs, StreamedProblem, solve
 from bridle.data import make_corpus, open_arrow
 from bridle.data.arrow import RowWriter
-from bridle.memory import parse_size
-from bridle.model_io import replacing
+from bridle.files.atomic import replacing
+from bridle.rows.disk.memory import parse_size
 
 
 def main() -> None:

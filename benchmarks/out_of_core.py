@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bridle.data import make_corpus, open_arrow, write_arrow
-from bridle.memory import parse_size
+from bridle.rows.disk.memory import parse_size
 
 IN_MEMORY = """
 import sys, time

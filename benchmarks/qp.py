@@ -16,9 +16,9 @@ import time
 
 import numpy as np
 from bridle import _core
-from bridle.cutting_plane import CuttingPlaneModel
 from bridle.data import make_corpus
-from bridle.problem import LinearProblem
+from bridle.problems.linear import LinearProblem
+from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 
 def ours(H, R, state):

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from bridle import RankSVM
 from bridle.data import read_svmlight
-from bridle.metrics import average_precision, ndcg
+from bridle.objective.metrics import average_precision, ndcg
 
 LOSSES = ("map", "ndcg", "precision@10", "roc", "pairs", "pairs-sum")
 CS = tuple(float(c) for c in 10.0 ** np.arange(-5, 3.25, 0.5))

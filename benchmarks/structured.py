@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from bridle import ChainSVM, TreeSVM
 from bridle.data.sequences import window_template
-from bridle.structured.segments import score_sequences
+from bridle.objective.segments import score_sequences
 from bridle.structured.trees import score_trees
 
 

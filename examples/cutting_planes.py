@@ -13,7 +13,7 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 from bridle import StructuredProblem
-from bridle.cutting_plane import CuttingPlaneModel
+from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 
 class Classes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from bridle import RankSVM
 from bridle.data import read_svmlight, write_svmlight
-from bridle.metrics import average_precision, ndcg, precision_at_k, queries
+from bridle.objective.metrics import average_precision, ndcg, precision_at_k, queries
 
 
 def made_up(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ import sys
 import matplotlib as mpl
 import numpy as np
 from bridle import RankingProblem
-from bridle.metrics import average_precision
+from bridle.objective.metrics import average_precision
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -12,9 +12,10 @@ import zipfile
 from pathlib import Path
 
 from bridle import TreeSVM
+from bridle.data.trees import Tree, clean, read_trees
+from bridle.models.tree import flat_tree
 from bridle.structured.grammar import Grammar, TreeOracle
-from bridle.structured.parser import flat_tree
-from bridle.structured.trees import Tree, clean, read_trees, score_trees
+from bridle.structured.trees import score_trees
 
 TOY = """
 (S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))

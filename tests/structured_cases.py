@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
+from bridle.data.trees import read_trees
 from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
 from bridle.structured.grammar import Grammar, TreeOracle
 from bridle.structured.multilabel import MultilabelOracle
 from bridle.structured.oracle import sparse_vector
-from bridle.structured.trees import read_trees
 
 
 class ChainOracle:
@@ -135,7 +135,7 @@ def dense_features(problem, i, y):
 
 def exact_optimum(problem):
     """min P by the quadratic programme over all constraints of all rows."""
-    from bridle.cutting_plane import CuttingPlaneModel
+    from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
     model = CuttingPlaneModel(problem.n_features, caps=problem.cost)
     for i, x in enumerate(problem.X):

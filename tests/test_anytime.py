@@ -24,9 +24,9 @@ from bridle import (
     ValidationLoss,
     solve,
 )
+from bridle.data.trees import read_trees
 from bridle.estimators import GapWarning
-from bridle.stopping import Epochs, HeldOutLoss
-from bridle.structured.trees import read_trees
+from bridle.solving.stopping import Epochs, HeldOutLoss
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 

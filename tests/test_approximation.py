@@ -6,7 +6,7 @@ import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle.approximation import Nystrom, RandomFeatures
+from bridle.problems.approximation import Nystrom, RandomFeatures
 from sklearn.metrics.pairwise import rbf_kernel
 
 

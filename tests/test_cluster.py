@@ -23,7 +23,7 @@ from bridle import (
     solve,
 )
 from bridle.data import make_corpus, write_arrow
-from bridle.distributed.cluster import ClusterError
+from bridle.rows.cluster.dask_rows import ClusterError
 
 from test_distributed import check_certificate
 
@@ -328,7 +328,7 @@ def train(client, *words):
 
 def test_the_command_line(client, corpus, files, tmp_path):
     from bridle import load_model
-    from bridle.model_io import fingerprint
+    from bridle.matrix.fingerprint import fingerprint
 
     X, y = corpus
     target = tmp_path / "out.model"

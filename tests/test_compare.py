@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from bridle import LinearProblem
 from bridle.cli import main
-from bridle.compare import PEERS, compare
 from bridle.data import make_corpus, write_svmlight
 from bridle.solvers.pegasos import Pegasos
+from bridle.study.comparison import PEERS, compare
 from click.testing import CliRunner
 
 import matrix

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle import _core
-from bridle.cutting_plane import CuttingPlaneModel
+from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 
 def random_cuts(n, dimension, seed=0):

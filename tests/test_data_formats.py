@@ -18,7 +18,7 @@ import pytest
 from bridle.cli import main
 from bridle.data import Wanted, read_data, tables, write_npz, write_svmlight
 from bridle.data.hashing import murmur3
-from bridle.model_io import load_model
+from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bridle import folds
 from bridle.cli import main
 from bridle.cli.dialect import DialectError, translate
 from bridle.data import write_svmlight
 from bridle.exchange import import_model
-from bridle.model_io import load_model
+from bridle.fitting import folds
+from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix, random_array
 

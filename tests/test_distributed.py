@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus
-from bridle.distributed.local import LocalParts, PartsLostError
-from bridle.distributed.part import Block, Objective, Order, Part
-from bridle.distributed.problem import DistributedProblem, LostError
-from bridle.distributed.solving import gathered, solve_classes
-from bridle.model_io import fingerprint
+from bridle.fitting.cluster import gathered, solve_classes
+from bridle.matrix.fingerprint import fingerprint
+from bridle.problems.distributed import DistributedProblem, LostError
+from bridle.rows.cluster.local import LocalParts, PartsLostError
+from bridle.rows.cluster.part import Block, Objective, Order, Part
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 
 TOL = 1e-3

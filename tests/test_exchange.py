@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 from bridle.cli import main
 from bridle.data import write_svmlight
+from bridle.errors import ModelError
 from bridle.exchange import export_model, from_sklearn, import_model, to_sklearn
-from bridle.kernel_model import KernelModel
-from bridle.model_io import LinearModel, ModelError, as_model, load_model, save_model
+from bridle.models.kernel import KernelModel
+from bridle.models.linear import LinearModel
+from bridle.models.storage import as_model, load_model, save_model
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, Status, separation, solve
+from bridle import Epochs, Gap, LinearProblem, Status, solve
 from bridle.data import make_corpus, read_svmlight
+from bridle.problems import hard_margin as separation
 
 import reference
 

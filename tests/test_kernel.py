@@ -6,8 +6,8 @@ import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle.kernel_problem import Expansion, IndefiniteKernelError
-from bridle.kernels import Kernel, kernel_from
+from bridle.objective.kernels import Kernel, kernel_from
+from bridle.problems.kernel import Expansion, IndefiniteKernelError
 from sklearn import svm
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import pairwise_kernels

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle.cli import main
-from bridle.kernel_model import KernelModel
+from bridle.models.kernel import KernelModel
 from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file, load_iris
 
@@ -64,9 +64,9 @@ def test_several_classes(tmp_path):
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
 def test_a_model_comes_back_as_it_was(tmp_path, storage):
-    from bridle.kernels import kernel_from
-    from bridle.model_io import Objective
-    from bridle.ovr import solve_one_vs_rest
+    from bridle.fitting.one_vs_rest import solve_one_vs_rest
+    from bridle.models.header import Objective
+    from bridle.objective.kernels import kernel_from
 
     X, y = load_iris(return_X_y=True)
     X = storage(X)

@@ -7,7 +7,7 @@ import pytest
 from bridle import Epochs, Gap, HeldOutLoss, LinearProblem, Steps, _core, solve
 from bridle.data import make_corpus
 from bridle.solvers import Pegasos
-from bridle.solvers.dcd import MANY_ROWS, GapEstimate
+from bridle.solvers.shared.gap_estimates import MANY_ROWS, GapEstimate
 
 import matrix
 

@@ -10,9 +10,10 @@ import warnings
 import numpy as np
 import pytest
 from bridle import LinearProblem, Pegasos, Status
+from bridle.errors import ModelError
 from bridle.estimators import GapWarning, LinearSVC
-from bridle.model_io import ModelError, load_model
-from bridle.problem import Judgement
+from bridle.models.storage import load_model
+from bridle.problems.base import Judgement
 from scipy import sparse
 from sklearn import svm
 from sklearn.base import clone

@@ -12,11 +12,11 @@ import pytest
 from bridle import LinearSVC, LinearSVCCV, Status
 from bridle.data.corpus import make_corpus
 from bridle.estimators.linear_cv import _Solved
-from bridle.path import Start
-from bridle.problem import LinearProblem
-from bridle.scale import best_scale, scale_within
-from bridle.solve import solve
-from bridle.stopping import Gap
+from bridle.fitting.c_path import Start
+from bridle.objective.best_scale import best_scale, scale_within
+from bridle.problems.linear import LinearProblem
+from bridle.solving.loop import solve
+from bridle.solving.stopping import Gap
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks

@@ -13,9 +13,13 @@ from pathlib import Path
 import bridle
 import numpy as np
 import pytest
-from bridle import model_io
-from bridle.certificate import Certificate
-from bridle.model_io import LinearModel, ModelError, Objective, fingerprint, load_model, save_model
+from bridle.errors import ModelError
+from bridle.matrix.fingerprint import fingerprint
+from bridle.models import storage as model_io
+from bridle.models.header import Objective
+from bridle.models.linear import LinearModel
+from bridle.models.storage import load_model, save_model
+from bridle.objective.certificate import Certificate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
@@ -271,7 +275,7 @@ def test_what_cannot_be_stored_is_refused_before_writing(tmp_path: Path) -> None
 
 
 def test_models_need_no_scikit_learn() -> None:
-    code = "import sys, bridle.model_io; print('sklearn' in sys.modules)"
+    code = "import sys, bridle.models.storage; print('sklearn' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

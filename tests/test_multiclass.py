@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridle import LinearModel, LinearSVC, Status, load_model, save_model
-from bridle.calibration import Sigmoid, coupled
-from bridle.certify import certify_model
 from bridle.estimators import GapWarning, MulticlassSVC
-from bridle.machines import pairs
+from bridle.fitting.certification import certify_model
+from bridle.models.calibration import Sigmoid, coupled
+from bridle.models.deciding import pairs
 from click.testing import CliRunner
 from scipy import sparse
 from scipy.optimize import minimize

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Status, _core, solve
-from bridle.solvers.lagrangian import AugmentedLagrangian, increasing_root
 from bridle.solvers.newton import Newton, _hessian, weighted_gram
+from bridle.solvers.shared.lagrangian import AugmentedLagrangian, increasing_root
 
 import matrix
 import reference

@@ -2,15 +2,7 @@
 
 import numpy as np
 import pytest
-from bridle import (
-    LinearProblem,
-    LinearSVC,
-    OnlineSVC,
-    OnlineSVM,
-    lam_to_C,
-    load_model,
-    save_model,
-)
+from bridle import LinearProblem, LinearSVC, OnlineSVC, OnlineSVM, lam_to_C, load_model, save_model
 from bridle.data import make_corpus
 from scipy import sparse
 from sklearn.exceptions import NotFittedError

@@ -10,7 +10,7 @@ import pytest
 from bridle import Gap, LinearProblem, path, solve
 from bridle.cli import main
 from bridle.data import write_svmlight
-from bridle.path import Sums
+from bridle.fitting.c_path import Sums
 from click.testing import CliRunner
 
 import matrix

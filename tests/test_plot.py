@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridle.certificate import Record, Trace
+from bridle.objective.certificate import Record, Trace
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -36,7 +36,7 @@ def test_plot_trace_draws_gap_against_seconds() -> None:
 
 
 def test_curves_differ_in_colour_marker_and_line(tmp_path: Path) -> None:
-    from bridle.plot import plot_convergence, save_convergence
+    from bridle.study.plots import plot_convergence, save_convergence
     from matplotlib.figure import Figure
 
     traces = {f"solver {k}": trace(k + 1.0) for k in range(5)}
@@ -54,7 +54,7 @@ def test_curves_differ_in_colour_marker_and_line(tmp_path: Path) -> None:
 
 
 def test_an_optimal_record_is_left_out_rather_than_wrong() -> None:
-    from bridle.plot import plot_trace
+    from bridle.study.plots import plot_trace
     from matplotlib.figure import Figure
 
     exact = Trace([*trace(1.0), Record(6, 1.0, 0.0, 2.0, 2.0)])

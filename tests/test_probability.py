@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from bridle import LinearSVC, LinearSVCCV
-from bridle.calibration import Monotone, Sigmoid, fit_calibrator, probabilities
-from bridle.folds import deal, held_out_scores
+from bridle.fitting.calibration import fit_calibrator
+from bridle.fitting.folds import deal, held_out_scores
+from bridle.models.calibration import Monotone, Sigmoid, probabilities
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle import C_to_lam, Iterate, LinearProblem, lam_to_C
-from bridle.bias import best_bias
-from bridle.losses import Hinge, SquaredHinge
+from bridle.objective.bias import best_bias
+from bridle.objective.losses import Hinge, SquaredHinge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

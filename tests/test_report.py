@@ -13,7 +13,7 @@ import pytest
 from bridle import Gap, LinearProblem, make_report, solve, write_report
 from bridle.cli import main
 from bridle.data import make_corpus, write_svmlight
-from bridle.report import FEATURES, render
+from bridle.study.report import FEATURES, render
 from click.testing import CliRunner
 from scipy.sparse import csr_matrix
 
@@ -73,7 +73,7 @@ def test_the_model_is_what_the_report_says(two):
 
 
 def test_the_errors_over_C_are_those_of_models_fitted_without_the_fold(two):
-    from bridle.report import _folds
+    from bridle.study.report import _folds
 
     X, y = draw(300, 2, 0)
     codes = (y == 4).astype(int)

@@ -22,7 +22,7 @@ from bridle import (
     explain,
     plot_boundary,
 )
-from bridle.plot import support_vectors
+from bridle.study.plots import support_vectors
 from matplotlib import pyplot
 from sklearn.datasets import load_iris, make_blobs, make_moons
 from sklearn.feature_extraction.text import TfidfVectorizer

@@ -22,10 +22,11 @@ from bridle import (
     _core,
     solve,
 )
-from bridle.practice import gradient, search_eta0
-from bridle.scale import best_scale
+from bridle.objective.best_scale import best_scale
 from bridle.solvers import solver_from
-from bridle.solvers.stochastic import rate_of
+from bridle.solvers.shared.rate_ladder import search_eta0
+from bridle.solvers.shared.stochastic import rate_of
+from bridle.study.practice import gradient
 
 import matrix
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedProblem, _core, solve
-from bridle.certificate import Certificate
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
-from bridle.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
+from bridle.objective.certificate import Certificate
+from bridle.rows.disk.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
+from bridle.rows.disk.ranges import RowStream
 from bridle.solvers import solver_from, streamed
-from bridle.solvers.streamed import ROW_BYTES, Descent
-from bridle.stream import RowStream
+from bridle.solvers.shared.stored import ROW_BYTES, Descent
 
 N = 3000
 

@@ -11,19 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import (
-    ChainSVM,
-    CuttingPlaneModel,
-    MulticlassSVC,
-    StructuredSVM,
-    load_model,
-    save_model,
-)
-from bridle.certify import certify_model
-from bridle.errors import OracleError
+from bridle import ChainSVM, CuttingPlaneModel, MulticlassSVC, StructuredSVM, load_model, save_model
+from bridle.errors import ModelError, OracleError
 from bridle.estimators import GapWarning
-from bridle.model_io import ModelError
-from bridle.structured.segments import score_sequences, segments
+from bridle.fitting.certification import certify_model
+from bridle.objective.segments import score_sequences, segments
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

@@ -14,7 +14,6 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle.csr import CsrArrays
 from bridle.data import (
     SvmlightError,
     read_svmlight,
@@ -23,7 +22,8 @@ from bridle.data import (
     write_svmlight,
 )
 from bridle.data.svmlight import read_arrays_and_base
-from bridle.rows import as_matrix
+from bridle.matrix.csr import CsrArrays
+from bridle.matrix.door import as_matrix
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp

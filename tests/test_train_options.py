@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from bridle.cli import main
 from bridle.data import read_svmlight, write_arrow, write_svmlight
-from bridle.model_io import load_model
-from bridle.multiclass import solve_multiclass
+from bridle.fitting.multiclass import solve_multiclass
+from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix, random_array
 
@@ -137,8 +137,8 @@ def test_seconds_are_for_all_fits_together(
         given.append(options["stop"])
         return solve_multiclass(*arguments, **options)
 
-    monkeypatch.setattr("bridle.multiclass.solve_multiclass", spied)
-    monkeypatch.setattr("bridle.folds.solve_multiclass", spied)
+    monkeypatch.setattr("bridle.fitting.multiclass.solve_multiclass", spied)
+    monkeypatch.setattr("bridle.fitting.folds.solve_multiclass", spied)
     run("train", folder / "two.svm", tmp_path / "m", "--max-seconds", 3, *options)
     seconds = [rule.s for stop in given for rule in stop.rules if isinstance(rule, bridle.Seconds)]
     assert seconds == [share] * round(3 / share)

@@ -11,16 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridle import TreeSVM, load_model, save_model
+from bridle.data.trees import Tree, clean, read_trees
+from bridle.models.tree import TreeModel, flat_tree
 from bridle.structured.grammar import Grammar, TreeOracle
-from bridle.structured.parser import TreeModel, flat_tree
 from bridle.structured.trees import (
-    Tree,
     binarise,
-    clean,
     constituents,
     debinarise,
     difference,
-    read_trees,
     score_trees,
     word_class,
 )

@@ -16,18 +16,18 @@ from bridle.solvers import REGISTRY, VARIANTS
 CHAPTERS = {
     "Estimators": ("bridle.estimators",),
     "Problems and losses": (
-        "bridle.problem", "bridle.kernel_problem", "bridle.losses", "bridle.approximation",
+        "bridle.problems.linear", "bridle.problems.kernel", "bridle.objective.losses", "bridle.problems.approximation",
     ),
     "Solving and certificates": (
-        "bridle.solve", "bridle.stopping", "bridle.certificate", "bridle.certify", "bridle.path",
-        "bridle.ovr", "bridle.ovo", "bridle.crammer_singer", "bridle.multiclass", "bridle.online",
-        "bridle.compare", "bridle.practice",
+        "bridle.solve", "bridle.solving.stopping", "bridle.objective.certificate", "bridle.certify", "bridle.path",
+        "bridle.fitting.one_vs_rest", "bridle.fitting.one_vs_one", "bridle.fitting.crammer_singer", "bridle.fitting.multiclass", "bridle.fitting.online",
+        "bridle.compare", "bridle.study.practice",
     ),
     "Solvers": ("bridle.solvers",),
-    "Structured prediction": ("bridle.structured", "bridle.errors", "bridle.cutting_plane"),
+    "Structured prediction": ("bridle.structured", "bridle.errors", "bridle.solvers.shared.cutting_plane_model"),
     "Models, reports and pictures": (
-        "bridle.model_io", "bridle.exchange", "bridle.report", "bridle.plot", "bridle.explain",
-        "bridle.progress",
+        "bridle.models.storage", "bridle.exchange", "bridle.study.report", "bridle.plot", "bridle.explain",
+        "bridle.study.progress",
     ),
 }  # fmt: skip
 OTHERS = "Further names"

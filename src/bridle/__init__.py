@@ -6,8 +6,6 @@ Names are loaded when they are used: `import bridle` loads neither scikit-learn 
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from typing import Any
 
 __version__ = "0.1.0"
@@ -28,38 +26,38 @@ def _check_core() -> None:
 _check_core()
 
 _HOME = {
-    "Certificate": "bridle.certificate",
-    "Record": "bridle.certificate",
-    "Trace": "bridle.certificate",
-    "Hinge": "bridle.losses",
-    "SquaredHinge": "bridle.losses",
-    "PerceptronLoss": "bridle.losses",
-    "LinearProblem": "bridle.problem",
-    "StreamedProblem": "bridle.streamed_problem",
-    "StoredRows": "bridle.stored",
-    "Checkpoint": "bridle.checkpoint",
-    "CheckpointError": "bridle.checkpoint",
-    "KernelProblem": "bridle.kernel_problem",
-    "Expansion": "bridle.kernel_problem",
-    "lam_to_C": "bridle.problem",
-    "C_to_lam": "bridle.problem",
-    "solve": "bridle.solve",
-    "Solution": "bridle.solve",
-    "Status": "bridle.stopping",
-    "Gap": "bridle.stopping",
-    "Epochs": "bridle.stopping",
-    "Steps": "bridle.stopping",
-    "Seconds": "bridle.stopping",
-    "HeldOutLoss": "bridle.stopping",
-    "ValidationLoss": "bridle.stopping",
-    "CuttingPlaneModel": "bridle.cutting_plane",
-    "certify": "bridle.certify",
-    "compare": "bridle.compare",
-    "Comparison": "bridle.compare",
-    "path": "bridle.path",
-    "Path": "bridle.path",
-    "certify_weights": "bridle.certify",
-    "Iterate": "bridle.solvers.base",
+    "Certificate": "bridle.objective.certificate",
+    "Record": "bridle.objective.certificate",
+    "Trace": "bridle.objective.certificate",
+    "Hinge": "bridle.objective.losses",
+    "SquaredHinge": "bridle.objective.losses",
+    "PerceptronLoss": "bridle.objective.losses",
+    "LinearProblem": "bridle.problems.linear",
+    "StreamedProblem": "bridle.problems.streamed",
+    "StoredRows": "bridle.fitting.stored",
+    "Checkpoint": "bridle.solving.checkpoint",
+    "CheckpointError": "bridle.solving.checkpoint",
+    "KernelProblem": "bridle.problems.kernel",
+    "Expansion": "bridle.problems.kernel",
+    "lam_to_C": "bridle.objective.scaling",
+    "C_to_lam": "bridle.objective.scaling",
+    "solve": "bridle.solving.loop",
+    "Solution": "bridle.solving.solution",
+    "Status": "bridle.solving.stopping",
+    "Gap": "bridle.solving.stopping",
+    "Epochs": "bridle.solving.stopping",
+    "Steps": "bridle.solving.stopping",
+    "Seconds": "bridle.solving.stopping",
+    "HeldOutLoss": "bridle.solving.stopping",
+    "ValidationLoss": "bridle.solving.stopping",
+    "CuttingPlaneModel": "bridle.solvers.shared.cutting_plane_model",
+    "certify": "bridle.fitting.certification",
+    "compare": "bridle.study.comparison",
+    "Comparison": "bridle.study.comparison",
+    "path": "bridle.fitting.c_path",
+    "Path": "bridle.fitting.c_path",
+    "certify_weights": "bridle.fitting.certification",
+    "Iterate": "bridle.objective.point",
     "Solver": "bridle.solvers.base",
     "DualCoordinateDescent": "bridle.solvers.dcd",
     "Pegasos": "bridle.solvers.pegasos",
@@ -81,8 +79,8 @@ _HOME = {
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.oracle",
     "RankingProblem": "bridle.structured.ranking",
-    "Tree": "bridle.structured.trees",
-    "read_trees": "bridle.structured.trees",
+    "Tree": "bridle.data.trees",
+    "read_trees": "bridle.data.trees",
     "Grammar": "bridle.structured.grammar",
     "TreeOracle": "bridle.structured.grammar",
     "Ocas": "bridle.solvers.ocas",
@@ -91,8 +89,8 @@ _HOME = {
     "ConjugateGradients": "bridle.solvers.cg",
     "SvmPerf": "bridle.solvers.svmperf",
     "Smo": "bridle.solvers.smo",
-    "Nystrom": "bridle.approximation",
-    "RandomFeatures": "bridle.approximation",
+    "Nystrom": "bridle.problems.approximation",
+    "RandomFeatures": "bridle.problems.approximation",
     "BudgetedPegasos": "bridle.solvers.budgeted_pegasos",
     "KernelPegasos": "bridle.solvers.kernel_stochastic",
     "KernelSgd": "bridle.solvers.kernel_stochastic",
@@ -110,41 +108,51 @@ _HOME = {
     "MarginPerceptron": "bridle.solvers.margin_perceptron",
     "MarginPerceptronUnlearning": "bridle.solvers.mpu",
     "Norma": "bridle.solvers.norma",
-    "calibrate_rate": "bridle.practice",
-    "check_gradient": "bridle.practice",
-    "epochs_a_priori": "bridle.practice",
-    "margin_report": "bridle.practice",
-    "MarginReport": "bridle.practice",
+    "calibrate_rate": "bridle.solvers.shared.rate_ladder",
+    "check_gradient": "bridle.study.practice",
+    "epochs_a_priori": "bridle.study.practice",
+    "margin_report": "bridle.study.practice",
+    "MarginReport": "bridle.study.practice",
     "InteriorPoint": "bridle.solvers.interior_point",
     "GapWarning": "bridle.estimators",
     "LinearSVC": "bridle.estimators",
-    "DaskRows": "bridle.distributed.cluster",
-    "DistributedProblem": "bridle.distributed.problem",
+    "DaskRows": "bridle.rows.cluster.dask_rows",
+    "DistributedProblem": "bridle.problems.distributed",
     "Cocoa": "bridle.solvers.cocoa",
     "OnlineSVC": "bridle.estimators",
-    "OnlineSVM": "bridle.online",
+    "OnlineSVM": "bridle.fitting.online",
     "LinearSVCCV": "bridle.estimators",
-    "load_model": "bridle.model_io",
-    "save_model": "bridle.model_io",
-    "LinearModel": "bridle.model_io",
-    "ModelError": "bridle.model_io",
+    "load_model": "bridle.models.storage",
+    "save_model": "bridle.models.storage",
+    "LinearModel": "bridle.models.linear",
+    "ModelError": "bridle.errors",
     "export_model": "bridle.exchange",
     "import_model": "bridle.exchange",
     "to_sklearn": "bridle.exchange",
     "from_sklearn": "bridle.exchange",
-    "solve_one_vs_rest": "bridle.ovr",
-    "solve_one_vs_one": "bridle.ovo",
-    "solve_crammer_singer": "bridle.crammer_singer",
-    "solve_multiclass": "bridle.multiclass",
-    "certify_model": "bridle.certify",
-    "make_report": "bridle.report",
-    "write_report": "bridle.report",
-    "plot_trace": "bridle.plot",
-    "plot_boundary": "bridle.plot",
-    "ProgressBar": "bridle.progress",
-    "explain": "bridle.explain",
-    "Explanation": "bridle.explain",
-    "plot_convergence": "bridle.plot",
+    "solve_one_vs_rest": "bridle.fitting.one_vs_rest",
+    "solve_one_vs_one": "bridle.fitting.one_vs_one",
+    "solve_crammer_singer": "bridle.fitting.crammer_singer",
+    "solve_multiclass": "bridle.fitting.multiclass",
+    "certify_model": "bridle.fitting.certification",
+    "make_report": "bridle.study.report",
+    "write_report": "bridle.study.report",
+    "plot_trace": "bridle.study.plots",
+    "plot_boundary": "bridle.study.plots",
+    "ProgressBar": "bridle.study.progress",
+    "explain": "bridle.study.explanation",
+    "Explanation": "bridle.study.explanation",
+    "plot_convergence": "bridle.study.plots",
+}
+
+# Modules that are public by these names, wherever they stand.
+_MODULES = {
+    "data": "bridle.data",
+    "estimators": "bridle.estimators",
+    "metrics": "bridle.objective.metrics",
+    "plot": "bridle.study.plots",
+    "solvers": "bridle.solvers",
+    "structured": "bridle.structured",
 }
 
 __all__ = ["__version__"]
@@ -156,22 +164,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in ("data", "metrics", "solvers", "structured", "estimators", "plot"):
-        return importlib.import_module(f"bridle.{name}")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'bridle' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(types.ModuleType):
-    """Keeps `bridle.solve` the function, whoever imports the module `bridle.solve` and when."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _HOME and isinstance(value, types.ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

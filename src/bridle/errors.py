@@ -15,3 +15,7 @@ class OracleError(RuntimeError):
         super().__init__(f"sample {sample}: {what}")
         self.sample = sample
         self.solution: Any = None
+
+
+class ModelError(ValueError):
+    """A file that is no model that can be read; the message says which and why."""

@@ -54,9 +54,9 @@ def certify(
         rows = read(data, threads, fitted, label_column=label_column)
         X, y = rows.X, rows.y
     import numpy as np
-    from bridle.certificate import total
-    from bridle.certify import certify_model
-    from bridle.model_io import fingerprint
+    from bridle.fitting.certification import certify_model
+    from bridle.matrix.fingerprint import fingerprint
+    from bridle.objective.certificate import total
 
     sized = same_classes(fitted, X, y, data)
     same = fingerprint(X, y) == fitted.fingerprint if fitted.fingerprint else None

@@ -17,7 +17,7 @@ from bridle.cli.shared import Clock, InputError, plain, progress, reported
 from bridle.cli.train import Outputs, check_outputs, class_weights, conclude, split_certify_time
 
 if TYPE_CHECKING:
-    from bridle.distributed.problem import DistributedProblem
+    from bridle.problems.distributed import DistributedProblem
 
 _HELD_OUT = "needs models that have not seen some of the rows, which stay on their workers"
 _KERNELS = "a kernel machine compares rows of different workers"
@@ -120,16 +120,17 @@ def train_on_dask(
     with reported():
         method = make_solver(solver, settings, kind="distributed")
     try:
-        from bridle.distributed.cluster import ClusterError, DaskRows
+        from bridle.rows.cluster.dask_rows import ClusterError, DaskRows
         from distributed import Client
     except ImportError as error:
         raise InputError("--dask needs the extra: pip install bridle[dask]") from error
-    from bridle.distributed.problem import DistributedProblem
-    from bridle.distributed.solving import gathered, solve_classes
-    from bridle.machines import without_dual
-    from bridle.model_io import LinearModel, Objective
-    from bridle.problem import lam_to_C
-    from bridle.stopping import Epochs, Gap, Seconds
+    from bridle.fitting.cluster import gathered, solve_classes
+    from bridle.models.header import Objective
+    from bridle.models.linear import LinearModel
+    from bridle.objective.scaling import lam_to_C
+    from bridle.problems.distributed import DistributedProblem
+    from bridle.solving.many import without_dual
+    from bridle.solving.stopping import Epochs, Gap, Seconds
 
     stop = Gap(gap) | Epochs(max_epochs)
     if max_seconds is not None:

@@ -100,8 +100,9 @@ def compare(
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
         held_out = None if test is None else read(test, threads, rows)
-    from bridle.compare import compare as run_all
-    from bridle.problem import LinearProblem, lam_to_C
+    from bridle.objective.scaling import lam_to_C
+    from bridle.problems.linear import LinearProblem
+    from bridle.study.comparison import compare as run_all
 
     if C is None:
         C = 1.0 if lam is None else lam_to_C(lam, X.shape[0])

@@ -27,7 +27,7 @@ from bridle.cli.shared import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from bridle.certificate import Trace
+    from bridle.objective.certificate import Trace
 
 SOLVERS = "dcd,ocas,svmperf,pegasos,pegasos:batch=100,pegasos:output=tail-average"
 LAM = 1e-4
@@ -77,7 +77,8 @@ def demo(
     reached the gap.
     """
     from bridle.data import make_corpus
-    from bridle.problem import LinearProblem, lam_to_C
+    from bridle.objective.scaling import lam_to_C
+    from bridle.problems.linear import LinearProblem
 
     with reported():
         methods = {name: _method(name) for name in solvers.split(",")}
@@ -126,8 +127,8 @@ def _method(text: str) -> Any:
 
 
 def _run(problem: Any, method: Any, gap: float, max_seconds: float, seed: int) -> Any:
-    from bridle.solve import solve
-    from bridle.stopping import Gap, Seconds
+    from bridle.solving.loop import solve
+    from bridle.solving.stopping import Gap, Seconds
 
     with progress(gap) as show:
         return solve(
@@ -160,7 +161,7 @@ def _draw(path: Path, traces: dict[str, Trace], gap: float, rows: int) -> bool:
 
     if find_spec("matplotlib") is None:
         return False
-    from bridle.plot import save_convergence
+    from bridle.study.plots import save_convergence
 
     with reported():
         save_convergence(path, traces, goal=gap, title=f"{rows:,} documents, lam = {LAM:g}")

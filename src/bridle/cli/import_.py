@@ -53,12 +53,13 @@ def import_(
     """
     check_writable(model, inputs=tuple(path for path in (file, data) if path is not None))
     from bridle.exchange import import_model
-    from bridle.model_io import fingerprint, save_model
+    from bridle.matrix.fingerprint import fingerprint
+    from bridle.models.storage import save_model
 
     with reported():
         fitted = import_model(file, C)
     if data is not None:
-        from bridle.certify import certify_model
+        from bridle.fitting.certification import certify_model
 
         rows = read(data, threads, label_column=label_column)
         X, y = rows.X, rows.y

@@ -33,7 +33,7 @@ from bridle.cli.shared import (
 
 if TYPE_CHECKING:
     from bridle.data.reading import Data
-    from bridle.path import Path as Solutions
+    from bridle.fitting.c_path import Path as Solutions
 
 
 @click.command()
@@ -86,7 +86,7 @@ def path(
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
     import numpy as np
-    from bridle.path import path as solve_path
+    from bridle.fitting.c_path import path as solve_path
 
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) != 2:
@@ -100,7 +100,7 @@ def path(
     if test is not None:
         errors["error_test"] = _test_errors(found, test, classes, threads, rows)
     if picture is not None:
-        from bridle.plot import save_path
+        from bridle.study.plots import save_path
 
         save_path(picture, found, errors)
     points = _rows(found, errors)

@@ -110,11 +110,12 @@ def train(
     check_writable(target, inputs=(data,))
     with clock.timing("read"):
         X, y, qid, zero_based = _read(data, threads)
-    from bridle.model_io import fingerprint, save_model
-    from bridle.solve import solve
-    from bridle.stopping import Epochs, Gap, Seconds
+    from bridle.matrix.fingerprint import fingerprint
+    from bridle.models.ranker import RankingModel
+    from bridle.models.storage import save_model
+    from bridle.solving.loop import solve
+    from bridle.solving.stopping import Epochs, Gap, Seconds
     from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem
-    from bridle.structured.ranking_model import RankingModel
 
     if chosen in LABELLING_LOSSES:
         raise InputError(f"the loss {chosen} is for classification, not for ranking")

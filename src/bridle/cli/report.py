@@ -100,7 +100,7 @@ def report(
         other = None if test is None else read(test, threads, rows)
         called = _names(names, rows)
     held_out = None if other is None else (other.X, other.y)
-    from bridle.report import make_report, write_report
+    from bridle.study.report import make_report, write_report
 
     with reported(), clock.timing("solve"):
         made = make_report(

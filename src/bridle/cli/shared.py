@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from bridle.certificate import Record
     from bridle.data.reading import Data
+    from bridle.objective.certificate import Record
 
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
@@ -86,7 +86,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
     name = "size"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        from bridle.memory import parse_size
+        from bridle.rows.disk.memory import parse_size
 
         try:
             return value if isinstance(value, int) else parse_size(value)
@@ -222,7 +222,7 @@ def _columns_of(like: Any) -> Any:
 
 def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:
     """A model of one of these kinds."""
-    from bridle.model_io import load_model
+    from bridle.models.storage import load_model
 
     with reported():
         model = load_model(path)

@@ -47,9 +47,9 @@ def train_stream(
         raise click.UsageError("a stream is learned with a regularised bias, or none")
     check_writable(target)
     import numpy as np
-    from bridle.model_io import save_model
-    from bridle.online import OnlineSVM
-    from bridle.solve import deferred_interrupt
+    from bridle.fitting.online import OnlineSVM
+    from bridle.models.storage import save_model
+    from bridle.solving.interruption import deferred_interrupt
 
     learner, zero_based, ended, noted = None, False, False, 0
     bad: InputError | ValueError | None = None

@@ -26,7 +26,7 @@ from bridle.cli.shared import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from bridle.structured.tagger import ChainModel
+    from bridle.models.chain import ChainModel
 
 FORMATS = ("columns", "svmhmm")
 
@@ -90,9 +90,9 @@ def train(
         raise click.UsageError("--template makes features from columns; svmhmm has its own")
     from dataclasses import replace
 
-    from bridle.model_io import save_model
-    from bridle.stopping import Epochs, Gap
-    from bridle.structured.tagger import train_chain
+    from bridle.fitting.chain import train_chain
+    from bridle.models.storage import save_model
+    from bridle.solving.stopping import Epochs, Gap
 
     with clock.timing("read"), reported():
         rules = _template_lines(data, layout, template)
@@ -176,7 +176,7 @@ def evaluate(*, data: Path, model: Path | None, threads: int | None, as_json: bo
     With MODEL, DATA is labelled by it first, and its last column is the truth.
     """
     from bridle.data.sequences import read_columns
-    from bridle.structured.segments import score_sequences
+    from bridle.objective.segments import score_sequences
 
     with reported():
         if model is not None:
@@ -234,8 +234,8 @@ def _read(
 
 
 def _read_model(path: Path) -> ChainModel:
-    from bridle.model_io import load_model
-    from bridle.structured.tagger import ChainModel
+    from bridle.models.chain import ChainModel
+    from bridle.models.storage import load_model
 
     with reported():
         model = load_model(path)
@@ -247,7 +247,7 @@ def _read_model(path: Path) -> ChainModel:
 
 
 def _score(path: Path, model: ChainModel, threads: int | None) -> Any:
-    from bridle.structured.segments import score_sequences
+    from bridle.objective.segments import score_sequences
 
     with reported():
         X, Y, _ = _read(path, model.info["format"], model.info["template"])

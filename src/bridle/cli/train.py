@@ -43,10 +43,10 @@ from bridle.cli.shared import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from bridle.kernel_model import KernelModel
-    from bridle.machines import Machines
-    from bridle.model_io import LinearModel
-    from bridle.stored import StoredRows
+    from bridle.fitting.classes import Machines
+    from bridle.fitting.stored import StoredRows
+    from bridle.models.kernel import KernelModel
+    from bridle.models.linear import LinearModel
 
 CALIBRATION_FOLDS = 5
 TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
@@ -284,13 +284,14 @@ def train(
         X: Any = rows.X if stored is None else stored
         y: Any = rows.y if stored is None else None
     import numpy as np
-    from bridle.checkpoint import Checkpoint
-    from bridle.kernels import kernel_from
-    from bridle.machines import about, without_dual
-    from bridle.multiclass import solve_multiclass
-    from bridle.problem import lam_to_C
-    from bridle.scaling import divided, largest_values
-    from bridle.stopping import Epochs, Gap, Seconds
+    from bridle.fitting.multiclass import solve_multiclass
+    from bridle.models.deciding import about
+    from bridle.models.scaling import divided, largest_values
+    from bridle.objective.kernels import kernel_from
+    from bridle.objective.scaling import lam_to_C
+    from bridle.solving.checkpoint import Checkpoint
+    from bridle.solving.many import without_dual
+    from bridle.solving.stopping import Epochs, Gap, Seconds
 
     if stored is None:
         labels, codes = classes_of(y)
@@ -358,7 +359,9 @@ def train(
             calibrators = _calibrate(
                 probability, solved, codes, len(labels), C, row_weight, rows.weight, options, seed
             )
-    from bridle.model_io import LinearModel, Objective, fingerprint
+    from bridle.matrix.fingerprint import fingerprint
+    from bridle.models.header import Objective
+    from bridle.models.linear import LinearModel
 
     info: dict[str, Any] = {
         "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
@@ -386,7 +389,7 @@ def train(
             coef=coef, intercept=result.intercept, alpha=alpha, multi_class=multiclass, **common
         )
     else:
-        from bridle import kernel_model
+        from bridle.models import kernel as kernel_model
 
         with reported():
             found: Any = result
@@ -427,7 +430,7 @@ def conclude(
 
     called: what problem k is called. more: what else belongs into the report.
     """
-    from bridle.model_io import save_model
+    from bridle.models.storage import save_model
 
     several = len(result.solutions) > 1
     with clock.timing("write"), reported():
@@ -552,8 +555,8 @@ def _calibrate(
     row_weight: in the objective; counts: in the calibration, None if each row counts 1.
     """
     import numpy as np
-    from bridle.calibration import fit_calibrators
-    from bridle.folds import deal, held_out_scores
+    from bridle.fitting.calibration import fit_calibrators
+    from bridle.fitting.folds import deal, held_out_scores
 
     row = np.ones(len(codes)) if row_weight is None else row_weight
     counts = np.ones(len(codes)) if counts is None else counts
@@ -573,7 +576,7 @@ def _stored(data: Path, memory: int) -> StoredRows:
         raise click.UsageError(
             f"--memory reads rows from an .arrow file: bridle convert {data} {data.stem}.arrow"
         )
-    from bridle.stored import StoredRows
+    from bridle.fitting.stored import StoredRows
 
     with reported():
         return StoredRows(data, memory)
@@ -590,8 +593,8 @@ def _columns_info(rows: Any) -> dict[str, Any]:
 def _dual_variables(result: Machines, codes: Any, row_weight: Any) -> Any:
     """A row for each problem; the dual variables of rows that are not in it are zero."""
     import numpy as np
-    from bridle.machines import pairs
-    from bridle.ovo import rows_of
+    from bridle.fitting.one_vs_one import rows_of
+    from bridle.models.deciding import pairs
 
     alphas = [solution.alpha for solution in result.solutions]
     if result.multi_class != "ovo":
@@ -634,7 +637,7 @@ def split_certify_time(clock: Clock, result: Machines) -> None:
 
 
 def _objective_report(model: LinearModel | KernelModel) -> dict[str, Any]:
-    from bridle.problem import C_to_lam
+    from bridle.objective.scaling import C_to_lam
 
     objective, certificate = model.objective, model.certificate
     return {

@@ -94,7 +94,7 @@ def _validate(
     row_weight: in the objective; counts: in the accuracy, None if each row counts 1.
     """
     import numpy as np
-    from bridle.folds import deal, held_out_scores
+    from bridle.fitting.folds import deal, held_out_scores
 
     row = np.ones(len(codes)) if row_weight is None else row_weight
     counted = codes if counts is None else np.where(counts > 0, codes, -1)

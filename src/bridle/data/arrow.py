@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
-from bridle.model_io import replacing
+from bridle.files.atomic import replacing
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:

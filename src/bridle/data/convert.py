@@ -23,7 +23,7 @@ from bridle._core import SvmlightError
 from bridle._core import read_svmlight as _parse
 from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
 from bridle.data.svmlight import ZeroBased, _decompressor, _options, _printable
-from bridle.model_io import replacing
+from bridle.files.atomic import replacing
 
 BLOCK_BYTES = 8 << 20  # of text at a time
 _NO_ROWS = "expected rows, found no rows"

@@ -45,8 +45,8 @@ def read(path: StrPath, wanted: Wanted) -> Data:
 
 def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
     """Rows (CSR or dense) and labels in one compressed archive."""
-    from bridle.model_io import replacing
-    from bridle.rows import as_matrix, is_sparse
+    from bridle.files.atomic import replacing
+    from bridle.matrix.door import as_matrix, is_sparse
 
     X, labels = as_matrix(X), np.asarray(y)
     if labels.dtype == object:

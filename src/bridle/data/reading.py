@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.csr import CsrArrays
+from bridle.matrix.csr import CsrArrays
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:

@@ -43,8 +43,8 @@ import numpy as np
 from bridle._core import SvmlightError
 from bridle._core import format_svmlight as _format
 from bridle._core import read_svmlight as _read
-from bridle.csr import CsrArrays
-from bridle.model_io import replacing
+from bridle.files.atomic import replacing
+from bridle.matrix.csr import CsrArrays
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 if TYPE_CHECKING:

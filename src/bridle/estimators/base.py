@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle.certificate import Certificate, Record
-from bridle.model_io import save_model
-from bridle.rows import check_vector
-from bridle.solve import Callback, Solution
-from bridle.stopping import Epochs, Gap, Seconds, Stop
+from bridle.matrix.door import check_vector
+from bridle.models.storage import save_model
+from bridle.objective.certificate import Certificate, Record
+from bridle.solving.loop import Callback
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_class_weight

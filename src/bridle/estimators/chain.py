@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.solve import Callback, Solution
+from bridle.fitting.chain import train_chain
+from bridle.models.chain import ChainModel, Extras
+from bridle.objective.segments import SequenceScores, score_sequences
 from bridle.solvers import Solver
-from bridle.structured.segments import SequenceScores, score_sequences
-from bridle.structured.tagger import ChainModel, Extras, train_chain
+from bridle.solving.loop import Callback
+from bridle.solving.solution import Solution
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted

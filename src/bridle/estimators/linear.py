@@ -3,7 +3,7 @@
     min_w  1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)),   C_i = C sample_weight_i class_weight[y_i],
 
 once for two classes; for more, once for each class against the others, once for each pair of them,
-or all in one problem (see `bridle.machines`).
+or all in one problem (see `bridle.solving.many`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle.calibration import METHODS, Calibrator, class_probabilities, fit_calibrators
-from bridle.certificate import Record, total_trace
-from bridle.distributed.cluster import is_remote
+from bridle.errors import ModelError
 from bridle.estimators.base import (
     Certified,
     GapWarning,
@@ -29,33 +27,35 @@ from bridle.estimators.base import (
     with_class_weight,
 )
 from bridle.estimators.stored import fit_stored, is_stored
-from bridle.folds import deal, held_out_scores, hold_out
-from bridle.losses import Loss
-from bridle.machines import (
-    Keep,
-    Machines,
+from bridle.fitting.calibration import fit_calibrators
+from bridle.fitting.classes import Machines, Validation, Weights
+from bridle.fitting.folds import deal, held_out_scores, hold_out
+from bridle.fitting.multiclass import solve_multiclass
+from bridle.fitting.one_vs_one import rows_of
+from bridle.matrix.door import is_sparse
+from bridle.models.calibration import METHODS, Calibrator, class_probabilities
+from bridle.models.deciding import (
     MultiClass,
-    Validation,
-    Watcher,
-    Weights,
     about,
     check_multi_class,
     class_scores,
     decide,
-    function_scores,
     n_functions,
     n_problems,
     pairs,
-    without_dual,
 )
-from bridle.model_io import LinearModel, ModelError, load_model
-from bridle.multiclass import solve_multiclass
-from bridle.ovo import rows_of
-from bridle.problem import Bias
-from bridle.rows import is_sparse
-from bridle.solve import Callback, Solution
+from bridle.models.linear import LinearModel
+from bridle.models.storage import load_model
+from bridle.objective.bias import Bias
+from bridle.objective.certificate import Record, total_trace
+from bridle.objective.losses import Loss
+from bridle.rows.cluster.dask_rows import is_remote
+from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
-from bridle.stopping import Epochs, Gap, Seconds, Status, Stop
+from bridle.solving.loop import Callback
+from bridle.solving.many import Keep, Watcher, without_dual
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -218,7 +218,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             fit_stored(self, X, y, sample_weight)
             return self
         if is_remote(X):
-            from bridle.distributed.estimator import fit_linear_svc
+            from bridle.estimators.on_cluster import fit_linear_svc
 
             fit_linear_svc(self, X, y, sample_weight)
             return self
@@ -385,7 +385,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return function_scores(X, self.coef_, self.intercept_, self.n_threads)
 
     def _on_blocks(self, method: Any, X: Any, dtype: Any, width: int | None) -> Any:
-        from bridle.distributed.estimator import on_blocks
+        from bridle.estimators.on_cluster import on_blocks
 
         check_is_fitted(self)
         return on_blocks(method, X, dtype, width)
@@ -394,7 +394,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The accuracy, also on collections of Dask."""
         if not is_remote(X):
             return float(super().score(X, y, sample_weight))
-        from bridle.distributed.estimator import score
+        from bridle.estimators.on_cluster import score
 
         return score(self.predict(X), y, sample_weight)
 

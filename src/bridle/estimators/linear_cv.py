@@ -20,20 +20,23 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from bridle.blas import one_blas_thread
-from bridle.certificate import Certificate
-from bridle.distributed.cluster import is_remote
 from bridle.estimators.base import encode_labels, row_weights, seed_from, with_class_weight
 from bridle.estimators.linear import _MATRIX, LinearSVC
 from bridle.estimators.stored import is_stored
-from bridle.losses import Loss, inner, weighted_sum
-from bridle.machines import Shares
-from bridle.path import Start, Sums
-from bridle.problem import Bias, LinearProblem
-from bridle.scale import scale_within
-from bridle.solve import Solution, deferred_interrupt, solve
+from bridle.fitting.c_path import Start, Sums
+from bridle.matrix.blas import one_blas_thread
+from bridle.objective.best_scale import scale_within
+from bridle.objective.bias import Bias
+from bridle.objective.certificate import Certificate
+from bridle.objective.losses import Loss, inner, weighted_sum
+from bridle.problems.linear import LinearProblem
+from bridle.rows.cluster.dask_rows import is_remote
 from bridle.solvers import Solver
-from bridle.stopping import AnyOf, Epochs, Gap, Interrupted, Seconds, Stop
+from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.loop import solve
+from bridle.solving.many import Shares
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import AnyOf, Epochs, Gap, Interrupted, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from bridle.crammer_singer import solve_crammer_singer
 from bridle.estimators.base import (
     Certified,
     encode_labels,
@@ -16,10 +15,13 @@ from bridle.estimators.base import (
     warn_of_gap,
     with_class_weight,
 )  # fmt: skip
-from bridle.machines import class_scores, decide, function_scores
-from bridle.model_io import LinearModel, Objective
-from bridle.solve import Callback
+from bridle.fitting.crammer_singer import solve_crammer_singer
+from bridle.models.deciding import class_scores, decide
+from bridle.models.header import Objective
+from bridle.models.linear import LinearModel
+from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
+from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data

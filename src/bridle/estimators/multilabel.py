@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.rows import is_sparse
-from bridle.solve import Callback, solve
+from bridle.matrix.door import is_sparse
+from bridle.models.multilabel import MultilabelModel
 from bridle.solvers import Solver
-from bridle.structured.multilabel import MultilabelModel, MultilabelOracle
+from bridle.solving.loop import Callback, solve
+from bridle.structured.multilabel import MultilabelOracle
 from bridle.structured.problem import StructuredProblem
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.certificate import Certificate, total
 from bridle.estimators.base import Certified, encode_labels, row_weights, seed_from
-from bridle.model_io import LinearModel
-from bridle.online import OnlineRate, OnlineSVM
+from bridle.fitting.online import OnlineRate, OnlineSVM
+from bridle.models.linear import LinearModel
+from bridle.objective.certificate import Certificate, total
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,7 +24,7 @@ _BLOCK = 1000
 
 
 class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Linear support vector classification of rows that keep coming; see `bridle.online`.
+    """Linear support vector classification of rows that keep coming; see `bridle.fitting.online`.
 
     `partial_fit` learns from a block of rows and can forget it; it knows how well it would have
     done on the block before. Where all rows are at hand, LinearSVC finds the optimum and proves it.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from bridle import _core, metrics
-from bridle.certificate import Record
 from bridle.estimators.base import (
     Certified,
     GapWarning,
@@ -21,11 +20,13 @@ from bridle.estimators.base import (
     seed_from,
     stop_of,
 )
-from bridle.rows import is_sparse, view_rows
-from bridle.solve import Callback, Solution, solve
+from bridle.matrix.door import is_sparse, view_rows
+from bridle.models.ranker import RankingModel
+from bridle.objective.certificate import Record
 from bridle.solvers import Solver
+from bridle.solving.loop import Callback, solve
+from bridle.solving.solution import Solution
 from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem, ranking_loss_from
-from bridle.structured.ranking_model import RankingModel
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from bridle.data.arrow import ArrowRows
 from bridle.estimators.base import seed_from
-from bridle.machines import without_dual
-from bridle.stored import StoredRows
+from bridle.fitting.stored import StoredRows
+from bridle.solving.many import without_dual
 
 if TYPE_CHECKING:
     from bridle.estimators.linear import LinearSVC

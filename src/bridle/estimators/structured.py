@@ -6,13 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from bridle.errors import OracleError
+from bridle.errors import ModelError, OracleError
 from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.model_io import ModelError, load_model
-from bridle.solve import Callback, Solution, solve
+from bridle.models.storage import load_model
+from bridle.models.structured import StructuredModel
 from bridle.solvers import Solver
-from bridle.stopping import Status
-from bridle.structured.model import StructuredModel
+from bridle.solving.loop import Callback, solve
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Status
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
 from numpy.typing import ArrayLike

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.certificate import total
 from bridle.estimators.base import (
     Certified,
     GapWarning,
@@ -26,16 +25,19 @@ from bridle.estimators.base import (
     stop_of,
     with_class_weight,
 )
-from bridle.kernel_polish import polish
-from bridle.kernel_problem import KernelProblem
-from bridle.kernels import Kernel, KernelFunction, kernel_from
-from bridle.loo import xi_alpha_bound
-from bridle.machines import class_scores, decide, pairs, solve_each, votes
-from bridle.problem import Bias
-from bridle.solve import Callback, Solution, solve
+from bridle.fitting.leave_one_out import xi_alpha_bound
+from bridle.fitting.polish import polish
+from bridle.models.deciding import class_scores, decide, pairs, votes
+from bridle.objective.bias import Bias
+from bridle.objective.certificate import total
+from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
+from bridle.problems.kernel import KernelProblem
 from bridle.solvers import Solver
 from bridle.solvers.smo import Smo
-from bridle.stopping import Epochs, Gap
+from bridle.solving.loop import Callback, solve
+from bridle.solving.many import solve_each
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bridle.data.trees import Tree
 from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.solve import Callback
+from bridle.fitting.tree import train_tree
+from bridle.models.tree import TreeModel
+from bridle.objective.segments import Score
 from bridle.solvers import Solver
-from bridle.structured.parser import TreeModel, train_tree
-from bridle.structured.segments import Score
-from bridle.structured.trees import Tree, score_trees
+from bridle.solving.loop import Callback
+from bridle.structured.trees import score_trees
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted

@@ -18,8 +18,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bridle.errors import ModelError
 from bridle.exchange.scikit_learn import from_sklearn, to_sklearn
-from bridle.model_io import LinearModel, ModelError, StrPath, as_model
+from bridle.files.atomic import StrPath
+from bridle.models.linear import LinearModel
+from bridle.models.storage import as_model
 
 FORMATS = {
     "liblinear": "bridle.exchange.liblinear",

@@ -18,8 +18,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.exchange.text import UNCERTIFIED, Lines
-from bridle.model_io import LinearModel, ModelError, Objective, StrPath, replacing
+from bridle.files.atomic import StrPath, replacing
+from bridle.models.header import Objective
+from bridle.models.linear import LinearModel
 from numpy.typing import NDArray
 
 BEGIN = b"solver_type "

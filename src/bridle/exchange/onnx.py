@@ -15,7 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.model_io import LinearModel, ModelError, StrPath, replacing
+from bridle.errors import ModelError
+from bridle.files.atomic import StrPath, replacing
+from bridle.models.linear import LinearModel
 from numpy.typing import NDArray
 
 OPSET = 13

@@ -7,8 +7,11 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from bridle.certificate import UNCERTIFIED
-from bridle.model_io import LinearModel, Objective, as_model, fingerprint
+from bridle.matrix.fingerprint import fingerprint
+from bridle.models.header import Objective
+from bridle.models.linear import LinearModel
+from bridle.models.storage import as_model
+from bridle.objective.certificate import UNCERTIFIED
 from numpy.typing import ArrayLike
 
 
@@ -56,7 +59,7 @@ def from_sklearn(
     Its class weights weigh a class in its own problem against the rest, as in LIBLINEAR. The time
     is for all classes together.
     """
-    from bridle.certify import certify_model
+    from bridle.fitting.certification import certify_model
     from sklearn.svm import LinearSVC
     from sklearn.utils.class_weight import compute_class_weight
 

@@ -22,10 +22,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.exchange.text import UNCERTIFIED, Lines
-from bridle.kernel_model import KernelModel
-from bridle.kernels import Kernel
-from bridle.model_io import LinearModel, ModelError, Objective, StrPath, replacing
+from bridle.files.atomic import StrPath, replacing
+from bridle.models.header import Objective
+from bridle.models.kernel import KernelModel
+from bridle.models.linear import LinearModel
+from bridle.objective.kernels import Kernel
 
 BEGIN = b"SVM-light Version "
 KERNELS = ("linear", "poly", "rbf", "sigmoid")

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from bridle.certificate import UNCERTIFIED
-from bridle.model_io import ModelError, StrPath
+from bridle.errors import ModelError
+from bridle.files.atomic import StrPath
+from bridle.objective.certificate import UNCERTIFIED
 
 __all__ = ["UNCERTIFIED", "Lines"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
 
 # name -> (module, class): a new solver is one file and one line here.
 REGISTRY: dict[str, tuple[str, str]] = {

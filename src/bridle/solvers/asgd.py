@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.stochastic import check_counts, check_positive, sgd_iterates
+from bridle.solvers.shared.stochastic import check_counts, check_positive, sgd_iterates
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AveragedSgd(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
-        from bridle.practice import search_eta0
+        from bridle.solvers.shared.rate_ladder import search_eta0
 
         eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=rng.next())
         first = problem.lam * eta0

@@ -20,15 +20,16 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bridle.objective.point import Iterate
 from bridle.solvers import solver_from
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.interior_point import InteriorPoint, operations
 from bridle.solvers.newton import Newton
 
 if TYPE_CHECKING:
     from bridle._core import Rng
-    from bridle.certificate import Certificate
+    from bridle.objective.certificate import Certificate
 
 # The interior point method takes problems of at most so many multiplications a step, a few
 # milliseconds, and so many entries: it copies the rows into a dense matrix.

@@ -7,29 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from bridle.objective.point import Iterate
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle._core import Rng
-    from bridle.certificate import Certificate
+    from bridle.objective.certificate import Certificate
+
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Iterate:
-    """Where a solver is. The arrays may be the solver's own: whoever keeps them copies them."""
-
-    step: int
-    epoch: float
-    w: Any  # an array of weights; of kernel problems, an Expansion
-    b: float = 0.0
-    alpha: Array | None = None
-    gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
-    solver: str = ""  # who proposed it, where one solver has handed over to another
-    direction: bool = (
-        False  # only the direction of w and alpha means anything: judge the best scale
-    )
 
 
 # The loop answers each iterate with the certificate that it took of it, or None if it took none.

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.kernel_problem import Expansion, KernelIterate
-from bridle.rows import is_sparse
+from bridle.matrix.door import is_sparse
+from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Array, Iterates, Solver, steps_until_yield
 
 if TYPE_CHECKING:
-    from bridle.kernel_problem import KernelProblem
+    from bridle.problems.kernel import KernelProblem
 
 MAINTENANCE = ("removal", "projection", "merging")
 AHEAD = 64  # rows whose kernel values are computed together

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver
-from bridle.solvers.hinge_cuts import Standstill, relative
-from bridle.solvers.lagrangian import AugmentedLagrangian
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.shared.hinge_cuts import Standstill, relative
+from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

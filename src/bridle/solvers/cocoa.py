@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.losses import inner
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.objective.losses import inner
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
-    from bridle.distributed.part import Step
-    from bridle.distributed.problem import DistributedProblem, Run
+    from bridle.problems.distributed import DistributedProblem, Run
+    from bridle.rows.cluster.part import Step
 
 Array = np.typing.NDArray[np.float64]
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.bias import best_bias
-from bridle.solvers.base import Array, Iterate, Iterates, Solver
-from bridle.solvers.stochastic import (
+from bridle.objective.bias import best_bias
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.shared.stochastic import (
     RateName,
     check_choice,
     check_counts,
@@ -33,7 +34,7 @@ from bridle.solvers.stochastic import (
 )
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class GradientDescent(Solver):
             return rate_of("1/(lam t)", problem.lam) if perceptron else None
         if not needs_eta0(self.rate) or self.eta0 is not None:
             return rate_of(self.rate, problem.lam, self.eta0 or 1.0)
-        from bridle.practice import calibrate_rate
+        from bridle.solvers.shared.rate_ladder import calibrate_rate
 
         eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next())
         return rate_of(self.rate, problem.lam, eta0)

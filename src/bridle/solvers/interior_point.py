@@ -31,14 +31,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from bridle.blas import one_blas_thread
-from bridle.rows import is_sparse
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.matrix.blas import one_blas_thread
+from bridle.matrix.door import is_sparse
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle._core import Rng
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 Array = NDArray[np.float64]
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.kernel_problem import Expansion, KernelIterate
+from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver, steps_until_yield
 
 if TYPE_CHECKING:
-    from bridle.kernel_problem import KernelProblem
+    from bridle.problems.kernel import KernelProblem
 
 Pace = Callable[[int], int | None]
 Sampling = Literal["epochs", "iid", "without-replacement"]

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bridle import _core
 from bridle.solvers.base import Iterates
 from bridle.solvers.perceptron import Perceptron
-from bridle.solvers.stochastic import check_positive
+from bridle.solvers.shared.stochastic import check_positive
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_counts
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.shared.stochastic import bucket_size, check_counts
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 MOST_QUANTA = 2.0**50  # beyond, a quantum is lost in rounding
 

@@ -21,8 +21,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from bridle.cutting_plane import CuttingPlaneModel
-from bridle.solvers.base import Array, Iterate, Iterates, Solver
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 if TYPE_CHECKING:
     from bridle._core import Rng

@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.losses import inner
-from bridle.rows import is_sparse
-from bridle.solvers.base import Array, Iterate, Iterates, Solver
-from bridle.solvers.hinge_cuts import Standstill, relative
-from bridle.solvers.lagrangian import AugmentedLagrangian
+from bridle.matrix.door import is_sparse
+from bridle.objective.losses import inner
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.shared.hinge_cuts import Standstill, relative
+from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 CHUNK = 4096  # rows of dense data that are weighted at a time
 

@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_counts, check_positive, start_weights
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.shared.stochastic import (
+    bucket_size,
+    check_counts,
+    check_positive,
+    start_weights,
+)
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 MOST_TERMS = 2**22
 
@@ -49,7 +55,7 @@ class Norma(Solver):
 
     def settings(self, problem: LinearProblem, seed: int) -> tuple[float, int]:
         """rho and tau for a problem."""
-        from bridle.practice import search_eta0
+        from bridle.solvers.shared.rate_ladder import search_eta0
 
         eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=seed)
         rho = min(0.5, problem.lam * eta0)

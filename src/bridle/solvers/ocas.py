@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Array, Iterate, Iterates, Solver
-from bridle.solvers.hinge_cuts import HingeCuts, Standstill, relative
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.shared.hinge_cuts import HingeCuts, Standstill, relative
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.cutting_plane import CuttingPlaneModel
-from bridle.solvers.base import Iterate, Iterates, Solver
-from bridle.solvers.hinge_cuts import Standstill, relative
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
+from bridle.solvers.shared.hinge_cuts import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.structured.problem import StructuredBase

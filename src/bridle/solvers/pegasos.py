@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from bridle import _core
 from bridle.solvers.base import Array, Iterates, Solver
-from bridle.solvers.stochastic import (
+from bridle.solvers.shared.stochastic import (
     Output,
     Sampling,
     check_choice,
@@ -36,7 +36,7 @@ from bridle.solvers.stochastic import (
 )
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 Start = Literal["zero", "random"]
 

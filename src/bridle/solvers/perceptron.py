@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_counts, start_weights
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.shared.stochastic import bucket_size, check_counts, start_weights
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

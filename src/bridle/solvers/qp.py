@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.solvers.base import Array, Iterates, Solver
-from bridle.solvers.stochastic import (
+from bridle.solvers.shared.stochastic import (
     Output,
     RateName,
     Sampling,
@@ -30,7 +30,7 @@ from bridle.solvers.stochastic import (
 )
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class StochasticGradientDescent(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
-        from bridle.practice import calibrate_rate
+        from bridle.solvers.shared.rate_ladder import calibrate_rate
 
         def calibrated(w: Array | None, b: float) -> _core.Rate:
             eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next(), w=w, b=b)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from bridle.solvers.sgd_s import SgdS
-from bridle.solvers.stochastic import check_choice, check_counts
+from bridle.solvers.shared.stochastic import check_choice, check_counts
 
 Multiple = Literal["exact", "forward-backward"]
 

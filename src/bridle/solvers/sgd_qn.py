@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import bucket_size, check_counts, check_positive, start_weights
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.shared.stochastic import (
+    bucket_size,
+    check_counts,
+    check_positive,
+    start_weights,
+)
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class SgdQn(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
-        from bridle.practice import search_eta0
+        from bridle.solvers.shared.rate_ladder import search_eta0
 
         m = problem.n_rows
         eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=rng.next())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bridle.solvers.sgd_s import SgdS
-from bridle.solvers.stochastic import Sampling
+from bridle.solvers.shared.stochastic import Sampling
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Iterate, Iterates, Solver, steps_until_yield
-from bridle.solvers.stochastic import Sampling, bucket_size, check_counts, check_positive
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.shared.stochastic import Sampling, bucket_size, check_counts, check_positive
 
 if TYPE_CHECKING:
-    from bridle.problem import LinearProblem
+    from bridle.problems.linear import LinearProblem
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.kernel_problem import Expansion, KernelIterate
+from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
-    from bridle.kernel_problem import KernelProblem
+    from bridle.problems.kernel import KernelProblem
 
 
 @dataclass(frozen=True)

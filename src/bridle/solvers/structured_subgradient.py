@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.objective.point import Iterate
+from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
     from bridle._core import Rng

@@ -16,8 +16,8 @@ _HOME = {
     "Grammar": "bridle.structured.grammar",
     "MultilabelOracle": "bridle.structured.multilabel",
     "TreeOracle": "bridle.structured.grammar",
-    "Tree": "bridle.structured.trees",
-    "read_trees": "bridle.structured.trees",
+    "Tree": "bridle.data.trees",
+    "read_trees": "bridle.data.trees",
     "score_trees": "bridle.structured.trees",
     "word_class": "bridle.structured.trees",
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.rows import make_rows
+from bridle.matrix.door import make_rows
 from bridle.structured.oracle import Array, OracleError, SparseVector, from_entries
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from numpy.typing import ArrayLike, NDArray

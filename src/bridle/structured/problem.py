@@ -26,9 +26,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.certificate import Source
-from bridle.problem import Judgement
-from bridle.rows import check_vector
+from bridle.matrix.door import check_vector
+from bridle.objective.certificate import Source
+from bridle.problems.base import Judgement
 from bridle.structured.oracle import Array, Oracle, OracleError, SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
 
@@ -77,7 +77,7 @@ class Combination:
 
     def contradiction(self) -> Combination | None:
         """The proof among these constraints, or None if none is found."""
-        from bridle.separation import contradiction
+        from bridle.problems.hard_margin import contradiction
 
         for n in (64, 512):
             chosen = np.sort(np.argsort(-self.weights, kind="stable")[:n])
@@ -168,7 +168,7 @@ class StructuredBase:
 
     def blocks(self, *, average: bool) -> Any:
         """The dual block by block, for bcfw."""
-        from bridle.solvers.bcfw import OracleBlocks
+        from bridle.structured.blocks import OracleBlocks
 
         return OracleBlocks(self, average)
 

@@ -24,14 +24,13 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
-from bridle.rows import check_vector, make_rows
+from bridle.matrix.door import make_rows
+from bridle.objective.queries import check_grades, query_offsets
 from bridle.structured.oracle import SparseVector
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-Offsets = NDArray[np.int64]
-
 RANKING_LOSSES = ("map", "ndcg", "precision@k", "roc", "pairs", "pairs-sum")
 LABELLING_LOSSES = ("f1", "prbep")
 GRADED = ("pairs", "pairs-sum")
@@ -66,40 +65,6 @@ def ranking_loss_from(loss: str) -> RankingLoss:
     if at or name not in known or name == "precision":
         raise ValueError(f"unknown ranking loss {loss!r}; known: {', '.join(known)}")
     return RankingLoss(name)
-
-
-def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
-    """Where each query begins, and the end: the rows of a query must stand together."""
-    ids = np.asarray(qid)
-    if ids.shape != (n_rows,):
-        raise ValueError(f"qid must have one number for each of the {n_rows} rows, got {ids.shape}")
-    if ids.dtype.kind == "f":
-        if not np.isfinite(ids).all():
-            raise ValueError("qid contains NaN or infinity")
-        if (ids != np.floor(ids)).any():
-            raise ValueError("qid must be whole numbers")
-    elif ids.dtype.kind not in "iu":
-        raise ValueError(f"qid must be whole numbers, got dtype {ids.dtype}")
-    if n_rows and ids.min() < 0:
-        row = int(np.flatnonzero(ids < 0)[0])
-        raise ValueError(f"qid must not be negative, got {ids[row]} in row {row}")
-    begins = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-    seen, first = np.unique(ids[begins], return_index=True)
-    if len(seen) < len(begins):
-        again = int(np.setdiff1d(np.arange(len(begins)), first)[0])
-        raise ValueError(
-            f"the rows of query {ids[begins[again]]} do not stand together: it begins again in row "
-            f"{begins[again]}; sort the rows by qid"
-        )
-    return np.append(begins, n_rows).astype(np.int64)
-
-
-def check_grades(y: ArrayLike, n_rows: int) -> Array:
-    """Relevance grades: finite numbers."""
-    grades = np.asarray(y)
-    if grades.dtype.kind not in "biuf":
-        raise ValueError(f"y must be numbers, grades of relevance, got dtype {grades.dtype}")
-    return check_vector(grades, n_rows, "y")
 
 
 class RankingProblem(StructuredBase):

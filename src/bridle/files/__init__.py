@@ -1,0 +1,1 @@
+"""Bytes, nothing about SVMs: atomic writes, the container of model files, fingerprints."""

@@ -1,0 +1,43 @@
+"""Files that are whole or not there: written beside their name, flushed, and renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+StrPath = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def replacing(path: StrPath) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of `path` once it is complete and on the disk."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced
+        with open(target, "wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name survives a power cut, where folders can be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,227 @@
+"""The path over C: solutions that together certify every C between two ends.
+
+A pair (w, alpha) for one C says something of every other C'. With the row weights v_i, C_i = C v_i,
+
+    P(C') = 1/2 |w|^2 + C' L,                 L = sum_i v_i loss(p_i),
+    D(C') = s S - s^2 (1/2 N + Q/C'),         S = sum alpha_i, N = |w(alpha)|^2,
+
+where s alpha is feasible for C' (hinge: s <= C'/C, Q = 0; squared hinge: any s >= 0,
+Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. P is linear and D concave in C', so those
+whose relative gap is at most epsilon form an interval, whose ends bisection finds without another
+look at the data. Solving to epsilon/4 and stepping past the edge covers any range of C in
+O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating parameterized convex optimization
+problems", 2012).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.objective.bias import Bias
+from bridle.objective.certificate import Certificate
+from bridle.objective.losses import Hinge, Loss
+from bridle.problems.distributed import DistributedProblem
+from bridle.problems.linear import LinearProblem
+from bridle.rows.cluster.dask_rows import as_rows, is_remote
+from bridle.solvers import Solver
+from bridle.solving.loop import solve
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a solution needs to be judged at another C, in O(1)."""
+
+    C: float
+    half_squared_norm: float  # 1/2 |w|^2, of the primal's weights
+    loss: float  # L
+    alpha: float  # S
+    squared_norm: float  # N, of the dual's weights
+    curvature: float  # Q
+    bounded: bool  # hinge: alpha_i <= C_i
+
+    @classmethod
+    def of(cls, problem: LinearProblem | DistributedProblem, solution: Solution) -> Sums:
+        """Without a look at the data."""
+        half, loss, S, value = problem.path_sums(solution)
+        curvature = (S - value) * problem.C  # hinge: 0
+        N = 2.0 * (value - solution.certificate.dual)
+        return cls(problem.C, half, loss, S, N, curvature, problem.loss.name == "hinge")
+
+    def certificate(self, C: float) -> Certificate:
+        """The certificate of the same w and of the best scale of the same alpha at another C."""
+        half = 0.5 * self.squared_norm + self.curvature / C
+        scale = self.alpha / (2.0 * half) if half > 0 else math.inf
+        if self.bounded:
+            scale = min(scale, C / self.C)
+        dual = scale * self.alpha - scale**2 * half if math.isfinite(scale) else 0.0
+        primal = self.half_squared_norm + C * self.loss
+        return Certificate(primal, min(dual, primal), "repair" if self.C != C else "solver")
+
+    def edge(self, gap: float, towards: float) -> float:
+        """The C nearest to `towards` up to which the relative gap stays within `gap`."""
+        if self.certificate(towards).relative_gap <= gap:
+            return towards
+        inside, outside = math.log(self.C), math.log(towards)
+        while abs(outside - inside) > 1e-6:
+            middle = 0.5 * (inside + outside)
+            if self.certificate(math.exp(middle)).relative_gap <= gap:
+                inside = middle
+            else:
+                outside = middle
+        return math.exp(inside)
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A solution at C that is certified from `low` to `high`."""
+
+    C: float
+    low: float
+    high: float
+    solution: Solution
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class Path(Sequence[PathPoint]):
+    """Solutions in the order of C whose intervals cover the range, if `complete`."""
+
+    points: tuple[PathPoint, ...]
+    gap: float
+    complete: bool
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[PathPoint]:
+        return iter(self.points)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.points[index]
+
+    def at(self, C: float) -> tuple[Solution, Certificate]:
+        """The solution that is best at this C, and its certificate there."""
+        low, high = self.points[0].low, self.points[-1].high
+        if not low <= C <= high:
+            raise ValueError(f"C = {C} is outside the path, which covers {low:.6g} to {high:.6g}")
+        best = min(self.points, key=lambda point: point.sums.certificate(C).relative_gap)
+        return best.solution, best.sums.certificate(C)
+
+    def errors(self, X: Any, y: ArrayLike) -> Array:
+        """The fraction of rows of (X, y) that each solution gets wrong."""
+        labels = np.asarray(y)
+        scores = (np.asarray(X @ p.solution.w).ravel() + p.solution.b for p in self.points)
+        return np.array([float(np.mean(np.where(s > 0, 1, -1) != labels)) for s in scores])
+
+    def __str__(self) -> str:
+        # A solve that stopped short ends the path, and its interval need not meet the one before.
+        done = self.points if self.complete else self.points[:-1]
+        covers = f"to a gap of {self.gap:.3g}"
+        if done:
+            ends = f"{done[0].low:.6g} to {done[-1].high:.6g}"
+            covers = f"{len(done)} solutions certify every C from {ends} {covers}"
+        else:
+            covers = f"no C is certified {covers}"
+        if self.complete:
+            return covers
+        last = self.points[-1]
+        return f"{covers}; at C = {last.C:.6g} the solver {last.solution.message}"
+
+
+def path(
+    X: Any,
+    y: ArrayLike | None,
+    C_min: float,
+    C_max: float,
+    *,
+    gap: float = 1e-3,
+    loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
+    bias: Bias = "none",
+    bias_scale: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+    solver: str | Solver = "auto",
+    max_seconds: float | None = None,
+    seed: int = 0,
+    n_threads: int | None = None,
+    callback: Callable[[PathPoint], None] | None = None,
+) -> Path:
+    """Solve for every C from C_min to C_max to a certified relative gap.
+
+    X may be on a cluster: DaskRows, with y=None, or a collection of Dask.
+    """
+    if not 0 < C_min <= C_max < math.inf:
+        raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
+    if not 0 < gap < 1:
+        raise ValueError(f"gap must lie between 0 and 1, got {gap}")
+    problem: Any
+    if is_remote(X):
+        rows = as_rows(X, y, sample_weight)
+        problem = DistributedProblem(rows, C_min, loss=loss, bias=bias, bias_scale=bias_scale)
+    else:
+        if y is None:
+            raise ValueError("y is missing: only rows on a cluster bring their labels")
+        problem = LinearProblem(
+            X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
+            sample_weight=sample_weight, n_threads=n_threads,
+        )  # fmt: skip
+    if problem.loss.name not in ("hinge", "squared_hinge"):
+        raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
+    stop: Stop = Gap(gap / 4) | Epochs(10**5)
+    if max_seconds is not None:
+        stop = stop | Seconds(max_seconds)
+    points: list[PathPoint] = []
+    for point in path_points(problem, C_max, gap, solver, stop, seed):
+        points.append(point)
+        if callback is not None:
+            callback(point)
+    complete = points[-1].solution.converged and points[-1].high >= C_max
+    return Path(tuple(points), gap, complete)
+
+
+def path_points(
+    problem: Any, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
+) -> Iterator[PathPoint]:
+    """Points from problem.C up to C_max whose intervals meet.
+
+    A point's interval reaches about as far down as up, so the next C lies that far beyond the edge;
+    should its interval not reach down to the edge after all, nearer ones are tried. Ends early if a
+    solve stops short of its gap: no interval follows from that one.
+    """
+    covered, C, start = problem.C, problem.C, None
+    while True:
+        tried = problem.variant(C=C)
+        solution = solve(tried, solver, stop=stop, start=start, seed=seed)
+        sums = Sums.of(tried, solution)
+        low = sums.edge(gap, covered)
+        if low > covered and solution.converged:
+            C = math.sqrt(covered * C) if C / covered > 1.001 else covered
+            continue
+        high = sums.edge(gap, C_max) if solution.converged else C
+        yield PathPoint(C, low, high, solution, sums)
+        if high >= C_max or not solution.converged:
+            return
+        covered, C = high, min(C_max, high * (high / C) ** 0.8)
+        start = Start.at(C, tried, solution)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A warm start at another C."""
+
+    w: Array
+    b: float
+    alpha: Array
+
+    @classmethod
+    def at(cls, C: float, problem: Any, solution: Solution) -> Start:
+        """The solution of a problem, for another C: rows at their bound go where it goes."""
+        return cls(solution.w, solution.b, problem.rescaled(solution.alpha, C))

@@ -1,0 +1,166 @@
+"""A certificate for any weights, whoever trained them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle.fitting.one_vs_one import rows_of
+from bridle.fitting.one_vs_rest import own_weights
+from bridle.matrix.door import as_matrix
+from bridle.matrix.labels import check_weights
+from bridle.models.deciding import pairs
+from bridle.models.scaling import divided
+from bridle.objective.bias import Bias
+from bridle.objective.certificate import Certificate
+from bridle.objective.losses import Hinge, Loss
+from bridle.problems.linear import LinearProblem
+from bridle.solving.loop import solve
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap, Seconds
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.models.linear import LinearModel
+
+
+@dataclass(frozen=True)
+class _Point:
+    w: NDArray[np.float64]
+    b: float
+    alpha: NDArray[np.float64]
+
+
+def certify(
+    w: ArrayLike,
+    X: Any,
+    y: ArrayLike,
+    C: float = 1.0,
+    *,
+    b: float = 0.0,
+    bias: Bias | None = None,
+    bias_scale: float = 1.0,
+    loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
+    sample_weight: ArrayLike | None = None,
+    max_seconds: float = 60.0,
+    n_threads: int | None = None,
+) -> Certificate:
+    """P(w) exactly, and the best lower bound on min P that a dual solver finds within the budget.
+
+    bias: how the tool that made w treats its intercept: "regularised" (LIBLINEAR, scikit-learn's
+    LinearSVC), "free" (scikit-learn's SGDClassifier, LIBSVM, SVM-light), or "none". Without it,
+    "none" if b is 0, and "regularised" else.
+    """
+    if bias is None:
+        bias = "regularised" if b != 0 else "none"
+    problem = LinearProblem(
+        X, y, C, loss=loss, bias=bias, bias_scale=bias_scale,
+        sample_weight=sample_weight, n_threads=n_threads,
+    )  # fmt: skip
+    return certify_weights(problem, w, b, max_seconds=max_seconds)
+
+
+def certify_weights(
+    problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
+) -> Certificate:
+    """The same for a problem that is there already."""
+    primal = problem.primal(w, b)
+    bound = _best_dual(problem, primal, max_seconds)
+    return Certificate(primal, min(primal, bound.certificate.dual), "dual-solver")
+
+
+def certify_model(
+    model: LinearModel,
+    X: Any,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    max_seconds: float = 60.0,
+    n_threads: int | None = None,
+) -> tuple[Certificate, ...]:
+    """One for each problem of a linear model, on data of the model's width and classes.
+
+    Nothing in the model is believed but its weights and its objective, with the class weights in
+    its `info`, if any. The time is shared evenly.
+    """
+    own = model.info.get("class_weight")
+    if model.objective.weighted and sample_weight is None:
+        raise ValueError("the model was trained with sample weights, which its file does not hold")
+    labels = np.asarray(y)
+    strange = labels[~np.isin(labels, model.classes)]
+    if len(strange):
+        raise ValueError(f"the label {strange[0]} is none of the model's classes")
+    model, codes = model.dense(), np.searchsorted(model.classes, labels)
+    if model.scale is not None:  # the objective is that of the scaled features
+        X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
+    objective: Any = model.objective
+    options: dict[str, Any] = {
+        "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,
+        "n_threads": n_threads,
+    }  # fmt: skip
+    weights = check_weights(own, len(model.classes))
+    each = check_weights(sample_weight, len(codes))
+    if model.multi_class == "crammer_singer":
+        options["sample_weight"], options["cost"] = each * weights[codes], model.info.get("cost")
+        return (_certify_jointly(model, X, codes, max_seconds, options),)
+    X = as_matrix(X)
+    certificates = []
+    for k, (w, b) in enumerate(zip(model.coef, model.intercept, strict=True)):
+        positive, rows = k, np.arange(len(codes))
+        if model.multi_class == "ovo":
+            pair = pairs(len(model.classes))[k]
+            positive, rows = pair[0], rows_of(codes, pair, np.ones(len(codes)))
+        elif len(model.classes) == 2:
+            positive = 1
+        signs = np.where(codes[rows] == positive, 1.0, -1.0)
+        part = X if len(rows) == len(codes) else X[rows]
+        together = model.multi_class == "ovo"
+        cost = each[rows] * (weights[codes[rows]] if together else own_weights(codes, k, weights))
+        problem = LinearProblem(part, signs, objective.C, sample_weight=cost, **options)
+        seconds = max_seconds / len(model.coef)
+        certificates.append(certify_weights(problem, w, float(b), max_seconds=seconds))
+    return tuple(certificates)
+
+
+def _certify_jointly(
+    model: LinearModel,
+    X: Any,
+    codes: NDArray[np.intp],
+    max_seconds: float,
+    options: dict[str, Any],
+) -> Certificate:
+    from bridle.fitting.crammer_singer import crammer_singer_problem
+
+    n_classes, constant = len(model.classes), options["bias_scale"]
+    problem = crammer_singer_problem(X, codes, n_classes, model.objective.C, **options)
+    table = model.coef
+    if problem.chains.bias:
+        table = np.column_stack([table, model.intercept / constant])
+    if n_classes == 2:
+        table = np.vstack([-0.5 * table, 0.5 * table])
+    primal = problem.primal(table.T.ravel())
+    deadline = time.perf_counter() + max_seconds
+    dual = -np.inf
+    for tol in (1e-2, 1e-4, 1e-6):  # from the start each time: the solver cannot go on
+        left = max(0.0, deadline - time.perf_counter())
+        own = solve(problem, "auto", stop=Gap(tol) | Seconds(left) | Epochs(10**6)).certificate
+        dual = max(dual, own.dual)
+        if own.relative_gap > tol or own.gap <= 0.02 * (primal - dual):
+            break
+    return Certificate(primal, min(primal, dual), "dual-solver")
+
+
+def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:
+    """Raise the dual until its own error is a small part of the gap that it is to measure."""
+    deadline = time.perf_counter() + max_seconds
+    start: Any = None
+    for tol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
+        left = max(0.0, deadline - time.perf_counter())
+        found = solve(problem, "auto", stop=Gap(tol) | Seconds(left) | Epochs(10**6), start=start)
+        own = found.certificate
+        if not found.converged or own.gap <= 0.02 * (primal - own.dual):
+            break
+        start = _Point(found.w, found.b, found.alpha)
+    return found

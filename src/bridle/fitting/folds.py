@@ -1,0 +1,110 @@
+"""Cross-validation on shared rows: what a row's score is by models that have not seen it.
+
+A fold is the same rows with weight zero for those held out: nothing is copied, and a row of weight
+zero is in no solver's sum. The rows of each class are dealt out in a random order, so that a class
+with two rows or more is in every fold's training rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.fitting.multiclass import solve_multiclass
+from bridle.matrix.door import as_matrix
+from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
+from bridle.rows.scoring import function_scores
+from bridle.solving.many import without_dual
+from bridle.solving.stopping import Status
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One score for each row and function, by a model that was trained without the row's fold."""
+
+    scores: Array  # (n_rows, n_functions)
+    worst_gap: float  # the largest certified relative gap of any fold and class
+    message: str  # of the problem with that gap
+    interrupted: bool  # by Ctrl-C: the scores are not complete
+    multi_class: str = "ovr"
+
+    def accuracy(self, codes: NDArray[np.intp], weights: Array | None = None) -> float:
+        """The share of rows that are classified rightly, by weight."""
+        guess = decide(class_scores(self.scores, self.multi_class, int(codes.max()) + 1))
+        return float(np.average(guess == codes, weights=weights))
+
+
+def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
+    """The fold of each row: the rows of each class are dealt out like cards.
+
+    Rows with a code below zero belong to no class, and to no fold: -1.
+    """
+    if n_folds < 2:
+        raise ValueError(f"there must be at least two folds, got {n_folds}")
+    counts = np.bincount(codes[codes >= 0])
+    if counts.min() < 2:
+        raise ValueError(
+            "cross-validation needs at least two rows of each class, "
+            f"but one has {int(counts.min())}"
+        )
+    order = np.random.default_rng(seed).permutation(len(codes))
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    dealt = by_class[codes[by_class] >= 0]
+    folds = np.full(len(codes), -1, np.intp)
+    folds[dealt] = np.arange(len(dealt)) % n_folds
+    return folds
+
+
+def hold_out(codes: NDArray[np.intp], fraction: float, seed: int) -> NDArray[np.intp]:
+    """Rows to set aside, in order: this part of every class, drawn at random.
+
+    At least one row of each class that has two; rows with a code below zero belong to no class.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
+    order = np.random.default_rng(seed).permutation(len(codes))
+    held = []
+    for k in range(int(codes.max()) + 1):
+        rows = order[codes[order] == k]
+        held.append(rows[: min(len(rows) - 1, max(1, round(fraction * len(rows))))])
+    return np.sort(np.concatenate(held))
+
+
+def held_out_scores(
+    X: Any,
+    codes: NDArray[np.intp],
+    n_classes: int,
+    C: float,
+    folds: NDArray[np.intp],
+    weights: Any,
+    *,
+    multi_class: MultiClass = "ovr",
+    n_threads: int | None = None,
+    **options: Any,
+) -> HeldOut:
+    """Train once without each fold; score its rows.
+
+    weights: a function from the training rows (a mask) to row weights, for weights that depend on
+    which rows there are. options: as in `solve_multiclass`.
+    """
+    X = as_matrix(X)
+    scores = np.zeros((len(codes), n_functions(multi_class, n_classes)))
+    worst_gap, message = -1.0, ""
+    for fold in range(folds.max() + 1):
+        test = folds == fold
+        row_weights = weights(~test & (folds >= 0))
+        found = solve_multiclass(
+            X, codes, n_classes, C, multi_class=multi_class, sample_weight=row_weights,
+            n_threads=n_threads, keep=without_dual, **options,
+        )  # fmt: skip
+        if found.status is Status.INTERRUPTED:
+            return HeldOut(scores, worst_gap, found.worst.message, True)
+        gap = max(solution.certificate.relative_gap for solution in found.solutions)
+        if gap > worst_gap:
+            worst_gap, message = gap, found.worst.message
+        scores[test] = function_scores(X[test], found.coef, found.intercept, n_threads)
+    return HeldOut(scores, worst_gap, message, False, multi_class)

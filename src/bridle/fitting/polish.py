@@ -1,0 +1,68 @@
+"""The last digits of a small kernel machine, from a good solution.
+
+Once it is known which variables rest at 0, which at C_i and which are in between, the optimality
+conditions of the last are linear equations,
+
+    sum_j c_j K(x_j, x_i) + b = y_i  for every i in between,    [free bias: sum_j c_j = 0],
+
+with c_j = alpha_j y_j. Variables that this moves out of their box go to the bound, and the rest is
+solved again. What comes out is judged like any iterate, and kept only if its gap is smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bridle.objective.certificate import Certificate
+from bridle.objective.point import Iterate
+from bridle.problems.kernel import Expansion, KernelProblem
+from bridle.solvers.base import Array
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.solving.solution import Solution
+
+
+ROUNDS = 20
+
+
+def polish(problem: KernelProblem, solution: Solution) -> Solution:
+    """The solution with smaller gap, if the equations give one; else the same."""
+    K = problem.gram if problem.gram is not None else problem.kernel.matrix(problem.X, problem.X)
+    K = np.asarray(K, np.float64) + problem.constant
+    alpha = solution.alpha.copy()
+    near = 1e-6 * problem.cost
+    alpha[alpha < near] = 0.0
+    full = alpha > problem.cost - near
+    alpha[full] = problem.cost[full]
+    for _ in range(ROUNDS):
+        between = np.flatnonzero((alpha > 0) & (alpha < problem.cost))
+        if len(between) == 0:
+            break
+        alpha[between] = _solve(problem, K, alpha, between)
+        outside = (alpha < 0) | (alpha > problem.cost)
+        alpha = np.clip(alpha, 0.0, problem.cost)
+        if not outside.any():
+            break
+    w = Expansion(alpha * problem.y)
+    judged = problem.judge(Iterate(solution.steps, solution.epochs, w, problem.intercept(w), alpha))
+    certificate = Certificate(judged.primal, min(judged.primal, judged.dual), judged.source)
+    if not certificate.gap <= solution.certificate.gap:
+        return solution
+    return replace(solution, w=judged.w, b=judged.b, alpha=judged.alpha, certificate=certificate)
+
+
+def _solve(problem: KernelProblem, K: Array, alpha: Array, between: NDArray[np.intp]) -> Array:
+    """alpha of the variables in between, from the equations."""
+    c = alpha * problem.y
+    c[between] = 0.0
+    right = problem.y[between] - K[between] @ c
+    left = K[np.ix_(between, between)]
+    if problem.bias == "free":
+        n = len(between)
+        left = np.block([[left, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+        right = np.append(right, -c.sum())
+    found = np.linalg.lstsq(left, right, rcond=1e-14)[0][: len(between)]
+    return np.asarray(found * problem.y[between])

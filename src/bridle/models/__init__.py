@@ -1,0 +1,1 @@
+"""What a fit leaves behind: models that predict, and their files."""

@@ -1,0 +1,78 @@
+"""How several classes decide.
+
+    "ovr"             one machine for each class against the rest; the largest score decides
+    "ovo"             one machine for each pair of classes; the most votes decide
+    "crammer_singer"  one problem for all classes, with one weight vector each; the largest decides
+
+Two classes are one decision function whatever the way, positive for the second class.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+MultiClass = Literal["ovr", "ovo", "crammer_singer"]
+MULTI_CLASS = ("ovr", "ovo", "crammer_singer")
+
+
+def check_multi_class(name: str) -> None:
+    """ValueError if there is no such way."""
+    if name not in MULTI_CLASS:
+        raise ValueError(f"multi_class must be one of {', '.join(MULTI_CLASS)}, got {name!r}")
+
+
+def pairs(n_classes: int) -> list[tuple[int, int]]:
+    """The machines of "ovo", in order: (positive class, negative class)."""
+    return [(1, 0)] if n_classes == 2 else list(combinations(range(n_classes), 2))
+
+
+def n_functions(multi_class: str, n_classes: int) -> int:
+    """How many decision functions there are."""
+    if multi_class == "ovo":
+        return len(pairs(n_classes))
+    return 1 if n_classes == 2 else n_classes
+
+
+def n_problems(multi_class: str, n_classes: int) -> int:
+    """How many problems are solved, each with a certificate."""
+    return 1 if multi_class == "crammer_singer" else n_functions(multi_class, n_classes)
+
+
+def about(multi_class: str, classes: NDArray[Any], k: int) -> str:
+    """What to call problem k, where there are several."""
+    if multi_class == "ovo":
+        i, j = pairs(len(classes))[k]
+        return f"{classes[i]} against {classes[j]}"
+    return f"class {classes[k]}"
+
+
+def class_scores(scores: Array, multi_class: str, n_classes: int) -> Array:
+    """From the scores of the decision functions: (n,) for two classes, else one column a class."""
+    if n_classes == 2:
+        return np.ascontiguousarray(scores[:, 0])
+    return votes(scores, n_classes) if multi_class == "ovo" else np.ascontiguousarray(scores)
+
+
+def decide(scores: Array) -> NDArray[np.intp]:
+    """The class of each row, by number, from `class_scores`; the first of equals."""
+    return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
+def votes(scores: Array, n_classes: int) -> Array:
+    """Votes of the pairs for each class, and a fraction below one half that orders equal votes."""
+    count = np.zeros((len(scores), n_classes))
+    sums = np.zeros_like(count)
+    for k, (i, j) in enumerate(pairs(n_classes)):
+        count[:, i] += scores[:, k] >= 0  # a tie is the first class's, as everywhere
+        count[:, j] += scores[:, k] < 0
+        sums[:, i] += scores[:, k]
+        sums[:, j] -= scores[:, k]
+    fractions: Array = sums / (3 * (np.abs(sums) + 1))
+    return count + fractions

@@ -1,0 +1,212 @@
+"""Kernel models in a file: support vectors, their coefficients, the kernel and the certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from bridle.matrix.door import as_matrix, is_sparse
+from bridle.models.header import (
+    Objective,
+    certificates_from_json,
+    certificates_to_json,
+    classes_from_json,
+    classes_to_json,
+)
+from bridle.models.scaling import divided, resized
+from bridle.objective.certificate import Certificate, total
+from bridle.objective.kernels import KERNELS, Kernel
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """Decision functions sum_j coefficients_kj K(s_j, x) + b_k over common support vectors s_j.
+
+    One for two classes, else one for each class against the rest.
+    """
+
+    kernel: Kernel
+    support: Any  # CSR or dense
+    coefficients: Array
+    intercept: Array
+    classes: NDArray[Any]
+    objective: Objective
+    certificates: tuple[Certificate, ...]
+    fingerprint: str
+    n_rows: int
+    zero_based: bool = False
+    info: dict[str, Any] = field(default_factory=dict)
+    scale: Array | None = None  # see `bridle.models.scaling`; the support vectors are divided by it
+
+    kind: ClassVar[str] = "kernel"
+
+    def __post_init__(self) -> None:
+        n_functions = 1 if len(self.classes) == 2 else len(self.classes)
+        if len(self.classes) < 2:
+            raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
+        if self.kernel.name not in KERNELS or self.kernel.is_matrix:
+            raise ValueError(f"a kernel of name {self.kernel.name!r} cannot be kept in a file")
+        if self.coefficients.shape != (n_functions, self.support.shape[0]):
+            raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
+        if self.scale is not None and self.scale.shape != (self.n_features,):
+            raise ValueError(f"a scale of shape {self.scale.shape} does not fit")
+        if self.intercept.shape != (n_functions,) or len(self.certificates) != n_functions:
+            raise ValueError("intercepts or certificates do not fit the classes")
+
+    @classmethod
+    def from_solutions(cls, X: Any, found: Any, kernel: Kernel, **rest: Any) -> Self:
+        """Of machines that were trained on the rows of X."""
+        X = as_matrix(X)
+        expansions: list[Any] = [solution.w for solution in found.solutions]
+        if any(w.centres is not None for w in expansions):
+            if len(expansions) > 1:
+                raise ValueError("merged support vectors cannot be kept for several classes")
+            support, coefficients = expansions[0].centres, expansions[0].coefficients[None]
+        else:
+            table = np.vstack([w.coefficients for w in expansions])
+            used = np.flatnonzero(table.any(axis=0))
+            support, coefficients = X[used], table[:, used]
+        return cls(kernel, support, coefficients, found.intercept, **rest)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """What a fitted SVC knows; `save_model` takes it as it is."""
+        if len(estimator.classes_) > 2 and estimator.multi_class == "ovo":
+            raise ValueError(
+                "a model file holds one machine for each class; this SVC has one for each pair: "
+                'fit it with multi_class="ovr"'
+            )
+        solver = estimator.solver
+        return cls(
+            kernel=estimator.kernel_,
+            support=estimator.support_vectors_,
+            coefficients=np.ascontiguousarray(estimator._coefficients),
+            intercept=estimator.intercept_,
+            classes=estimator.classes_,
+            objective=Objective(
+                "hinge", float(estimator.C), estimator.bias, weighted=estimator.weighted_
+            ),
+            certificates=tuple(estimator.certificates_),
+            fingerprint="",
+            n_rows=0,
+            info={
+                "solver": solver if isinstance(solver, str) else solver.name,
+                "status": estimator.status_.value,
+            },
+        )
+
+    @property
+    def n_features(self) -> int:
+        """How many features the model knows."""
+        return int(self.support.shape[1])
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the sum of all decision functions' problems."""
+        return total(self.certificates)
+
+    def resized(self, n_features: int) -> KernelModel:
+        """The same model for data of another width: missing features are zeros."""
+        if is_sparse(self.support):
+            support = self.support.copy()
+            if n_features < self.n_features:
+                raise ValueError("a kernel model needs all of its features: widen the data instead")
+            support.resize((support.shape[0], n_features))
+        else:
+            support = np.zeros((self.support.shape[0], n_features), self.support.dtype)
+            support[:, : self.n_features] = self.support
+        scale = None if self.scale is None else resized(self.scale, n_features)
+        return replace(self, support=support, scale=scale)
+
+    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """A vector for two classes, else a column for each class."""
+        from bridle import _core
+
+        threads = _core.hardware_threads() if n_threads is None else n_threads
+        X = as_matrix(X)
+        if X.shape[1] < self.n_features and is_sparse(X):
+            X = X.copy()
+            X.resize((X.shape[0], self.n_features))  # features that the data lack are zeros
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
+        if self.scale is not None:
+            X = divided(X, self.scale)
+        scores = np.tile(self.intercept[:, None], (1, X.shape[0]))
+        if self.support.shape[0]:
+            for k, c in enumerate(self.coefficients):
+                scores[k] += self.kernel.expand(X, self.support, c, threads)
+        return scores[0] if len(scores) == 1 else np.ascontiguousarray(scores.T)
+
+    def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
+        """The class of every row."""
+        return self.decide(self.decision_function(X, n_threads=n_threads))
+
+    def decide(self, scores: Array) -> NDArray[Any]:
+        """The classes that belong to decision values."""
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: NDArray[Any] = self.classes[codes]
+        return labels
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """For `save_model`."""
+        kernel = self.kernel
+        fields = {
+            "kernel": {
+                "name": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree,
+                "coef0": kernel.coef0,
+            },
+            "n_features": self.n_features,
+            "classes": classes_to_json(self.classes),
+            "objective": self.objective.as_dict(),
+            "certificates": certificates_to_json(self.certificates),
+            "fingerprint": self.fingerprint,
+            "n_rows": self.n_rows,
+            "zero_based": self.zero_based,
+            "info": self.info,
+        }  # fmt: skip
+        arrays = {"coefficients": self.coefficients, "intercept": self.intercept}
+        if self.scale is not None:
+            arrays["scale"] = self.scale
+        if not is_sparse(self.support):
+            return fields, arrays | {"support": np.ascontiguousarray(self.support)}
+        return fields, arrays | {
+            "support_indptr": self.support.indptr.astype(np.int64),
+            "support_indices": self.support.indices.astype(np.int64),
+            "support_values": self.support.data,
+        }
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """For `load_model`."""
+        n_features = int(fields["n_features"])
+        if "support" in arrays:
+            support: Any = arrays["support"]
+        else:
+            import scipy.sparse as sp
+
+            parts = [arrays[f"support_{name}"] for name in ("values", "indices", "indptr")]
+            support = sp.csr_matrix(tuple(parts), shape=(len(parts[2]) - 1, n_features))
+            support.check_format(full_check=True)
+        kernel = fields["kernel"]
+        return cls(
+            kernel=Kernel(
+                str(kernel["name"]), float(kernel["gamma"]), int(kernel["degree"]),
+                float(kernel["coef0"]),
+            ),
+            support=support,
+            coefficients=np.ascontiguousarray(arrays["coefficients"], np.float64),
+            intercept=np.ascontiguousarray(arrays["intercept"], np.float64),
+            classes=classes_from_json(fields["classes"]),
+            objective=Objective.from_dict(fields["objective"]),
+            certificates=certificates_from_json(fields["certificates"]),
+            fingerprint=str(fields["fingerprint"]),
+            n_rows=int(fields["n_rows"]),
+            zero_based=bool(fields["zero_based"]),
+            info=dict(fields["info"]),
+            scale=np.asarray(arrays["scale"], np.float64) if "scale" in arrays else None,
+        )  # fmt: skip

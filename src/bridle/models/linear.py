@@ -1,0 +1,286 @@
+"""The linear model: weights and intercepts of decision functions, and how well they are proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from bridle.errors import ModelError
+from bridle.files.container import count, string
+from bridle.matrix.door import as_matrix, is_sparse
+from bridle.models.header import (
+    Objective,
+    certificates_from_json,
+    certificates_to_json,
+    classes_from_json,
+    classes_to_json,
+)
+from bridle.objective.certificate import Certificate
+from bridle.solving.stopping import Status
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """Linear decision functions: one for two classes, else one for each class or pair of classes.
+
+    multi_class: "ovr", each class against the rest: the largest score decides; "ovo", pairs (0, 1),
+    (0, 2), ...: the votes decide; "crammer_singer": the largest score decides, and all functions
+    are of one problem, with one certificate. See `bridle.solving.many`.
+    fingerprint, n_rows: of the training data; "" and 0 if unknown.
+    alpha: the dual variables that prove the certificates, one row per decision function, if kept.
+    info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
+    "class_weight" is part of the objective: one number for each class, see `own_weights`.
+    """
+
+    coef: Any  # dense, or a CSR matrix
+    intercept: Array
+    classes: NDArray[Any]
+    objective: Objective
+    certificates: tuple[Certificate, ...]
+    fingerprint: str
+    n_rows: int
+    alpha: Array | None = None
+    zero_based: bool = False  # how the training file counted its features
+    info: dict[str, Any] = field(default_factory=dict)
+    multi_class: str = "ovr"
+    scale: Array | None = None  # see `bridle.models.scaling`; coef is for the data as they are
+
+    kind: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        from bridle.models.deciding import check_multi_class, n_functions, n_problems
+
+        if len(self.classes) < 2:
+            raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
+        check_multi_class(self.multi_class)
+        functions = n_functions(self.multi_class, len(self.classes))
+        problems = n_problems(self.multi_class, len(self.classes))
+        shape = self.coef.shape
+        _expect(self.coef.ndim == 2 and shape[0] == functions, "coef", shape)
+        _expect(self.intercept.shape == (functions,), "intercept", self.intercept.shape)
+        _expect(len(self.certificates) == problems, "certificates", len(self.certificates))
+        if self.alpha is not None:
+            _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
+            _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
+        if self.scale is not None:
+            _expect(self.scale.shape == (self.n_features,), "scale", self.scale.shape)
+            if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
+                raise ValueError("the scale of a feature must be positive and finite")
+        values = self.coef.data if is_sparse(self.coef) else self.coef
+        if not (np.isfinite(values).all() and np.isfinite(self.intercept).all()):
+            raise ValueError("the weights contain NaN or infinity")
+
+    def dense(self) -> Self:
+        """The same model with dense weights."""
+        return replace(self, coef=self.coef.toarray()) if is_sparse(self.coef) else self
+
+    @property
+    def n_features(self) -> int:
+        """How many features the model knows."""
+        return int(self.coef.shape[1])
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the sum of all decision functions' problems."""
+        from bridle.objective.certificate import total
+
+        return total(self.certificates)
+
+    def resized(self, n_features: int) -> LinearModel:
+        """The same model for data of another width.
+
+        A feature that no training row had has weight 0 in every optimum, so that further features
+        change nothing; features that the data do not have contribute nothing.
+        """
+        from bridle.models.scaling import resized
+
+        if is_sparse(self.coef):
+            coef = self.coef.copy()
+            coef.resize((coef.shape[0], n_features))
+        else:
+            kept = self.coef[:, :n_features]
+            coef = np.zeros((len(kept), n_features))
+            coef[:, : kept.shape[1]] = kept
+        scale = None if self.scale is None else resized(self.scale, n_features)
+        return replace(self, coef=coef, scale=scale)
+
+    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """w.x + b for every row: a vector for two classes, else a column for each class.
+
+        With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
+        """
+        from bridle.models.deciding import class_scores
+        from bridle.rows.scoring import function_scores
+
+        scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
+        return class_scores(scores, self.multi_class, len(self.classes))
+
+    def _checked(self, X: Any) -> Any:
+        X = as_matrix(X)
+        if X.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the model has {self.n_features}; "
+                f"see LinearModel.resized"
+            )
+        return X
+
+    def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
+        """The class of every row."""
+        return self.decide(self.decision_function(X, n_threads=n_threads))
+
+    def predict_proba(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The probability of each class, in the order of `classes`; each row sums to 1."""
+        from bridle.models.calibration import calibrator_from, class_probabilities
+        from bridle.rows.scoring import function_scores
+
+        entries = self.info.get("calibrators")
+        if entries is None:
+            raise ModelError("the model has no probabilities: it was trained without them")
+        scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
+        if len(entries) != scores.shape[1]:
+            raise ModelError(f"{len(entries)} calibrations for {scores.shape[1]} functions")
+        calibrators = [calibrator_from(entry) for entry in entries]
+        return class_probabilities(calibrators, scores, len(self.classes), self.multi_class)
+
+    def __repr__(self) -> str:
+        gap = self.certificate.relative_gap
+        return (
+            f"LinearModel({len(self.classes)} classes, {self.n_features} features, "
+            f"multi_class={self.multi_class!r}, {self.objective}, "
+            f"certified relative gap {gap:.1e})"
+        )
+
+    def decide(self, scores: Array) -> NDArray[Any]:
+        """The classes that belong to decision values."""
+        from bridle.models.deciding import decide
+
+        labels: NDArray[Any] = self.classes[decide(scores)]
+        return labels
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """For `save_model`."""
+        fields: dict[str, Any] = {
+            "classes": classes_to_json(self.classes),
+            "objective": self.objective.as_dict(),
+            "certificates": certificates_to_json(self.certificates),
+            "fingerprint": self.fingerprint,
+            "n_rows": self.n_rows,
+            "zero_based": self.zero_based,
+            "info": self.info,
+            "multi_class": self.multi_class,
+        }
+        arrays: dict[str, NDArray[Any]] = {"intercept": self.intercept}
+        if is_sparse(self.coef):
+            fields["n_features"] = self.n_features
+            arrays |= {
+                "coef_indptr": self.coef.indptr.astype(np.int64),
+                "coef_indices": self.coef.indices.astype(np.int64),
+                "coef_values": self.coef.data,
+            }
+        else:
+            arrays["coef"] = self.coef
+        further = {"alpha": self.alpha, "scale": self.scale}
+        return fields, arrays | {name: a for name, a in further.items() if a is not None}
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> Self:
+        """What a fitted LinearSVC or LinearSVCCV knows; `save_model` takes these as they are."""
+        bias = estimator.bias or ("regularised" if estimator.fit_intercept else "none")
+        solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
+        loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
+        names = getattr(estimator, "feature_names_in_", None)
+        calibrators = getattr(estimator, "calibrators_", None)
+        C = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # found by LinearSVCCV
+        return cls(
+            coef=estimator.coef_,
+            intercept=np.asarray(estimator.intercept_, np.float64),
+            classes=estimator.classes_,
+            objective=Objective(
+                loss, float(C), bias, float(estimator.intercept_scaling),
+                weighted=estimator.weighted_,
+            ),
+            certificates=tuple(estimator.certificates_),
+            fingerprint="",
+            n_rows=0 if signed is None else signed.shape[1],
+            alpha=None if signed is None else np.abs(signed),
+            multi_class=estimator.multi_class,
+            info={
+                "solver": solver if isinstance(solver, str) else solver.name,
+                "status": estimator.status_.value,
+            } | ({} if names is None else {"feature_names": [str(name) for name in names]})
+            | ({} if calibrators is None else {"calibrators": [c.as_dict() for c in calibrators]}),
+        )  # fmt: skip
+
+    def to_estimator(self) -> Any:
+        """A fitted LinearSVC with these weights, which predicts without having seen any data."""
+        import bridle
+
+        bias, scale = self.objective.bias, self.objective.bias_scale
+        estimator = bridle.LinearSVC(
+            self.objective.C, loss=self.objective.loss, fit_intercept=bias != "none",
+            bias=None if bias == "regularised" else bias, intercept_scaling=scale,
+            multi_class=self.multi_class,
+        )  # fmt: skip
+        estimator.coef_, estimator.intercept_ = self.coef, self.intercept
+        estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
+        estimator.weighted_ = self.objective.weighted or "class_weight" in self.info
+        estimator.certificates_ = list(self.certificates)
+        estimator.certificate_ = self.certificate
+        estimator.status_ = Status(self.info["status"]) if "status" in self.info else None
+        if "feature_names" in self.info:
+            estimator.feature_names_in_ = np.array(self.info["feature_names"], dtype=object)
+        if "calibrators" in self.info:
+            from bridle.models.calibration import calibrator_from
+
+            entries = self.info["calibrators"]
+            if len(entries) != len(self.coef):
+                raise ValueError(f"{len(entries)} calibrations for {len(self.coef)} functions")
+            estimator.probability = entries[0]["method"]
+            estimator.calibrators_ = [calibrator_from(entry) for entry in entries]
+        return estimator
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """For `load_model`."""
+        return cls(
+            coef=_coef(fields, arrays),
+            intercept=_doubles(arrays["intercept"]),
+            classes=classes_from_json(fields["classes"]),
+            objective=Objective.from_dict(fields["objective"]),
+            certificates=certificates_from_json(fields["certificates"]),
+            fingerprint=string(fields["fingerprint"]),
+            n_rows=count(fields["n_rows"]),
+            alpha=_doubles(arrays["alpha"]) if "alpha" in arrays else None,
+            zero_based=bool(fields["zero_based"]),
+            info=dict(fields["info"]),
+            multi_class=string(fields.get("multi_class", "ovr")),
+            scale=_doubles(arrays["scale"]) if "scale" in arrays else None,
+        )
+
+
+def _coef(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if "coef" in arrays:
+        return _doubles(arrays["coef"])
+    import scipy.sparse as sp
+
+    indptr, indices = arrays["coef_indptr"], arrays["coef_indices"]
+    shape = (len(indptr) - 1, count(fields["n_features"]))
+    coef = sp.csr_matrix((_doubles(arrays["coef_values"]), indices, indptr), shape=shape)
+    coef.check_format(full_check=True)
+    return coef
+
+
+def _doubles(array: NDArray[Any]) -> Array:
+    if array.dtype.kind != "f":
+        raise ValueError(f"weights of dtype {array.dtype}")
+    return array.astype(np.float64, copy=False)
+
+
+def _expect(fits: bool, name: str, shape: Any) -> None:
+    if not fits:
+        raise ValueError(f"{name} of shape {shape} does not fit the other parts of the model")

@@ -1,0 +1,82 @@
+"""Model files: saved and loaded, whatever kind of model it is.
+
+A kind of model is a dataclass with `parts()` and `from_parts()`, and a line in KINDS. The format is
+that of `bridle.files.container`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+from bridle import __version__
+from bridle.errors import ModelError
+from bridle.files.atomic import StrPath
+from bridle.files.container import Content, malformed_as_error, read_container, write_container
+from bridle.models.linear import LinearModel
+from numpy.typing import NDArray
+
+# kind -> (module, class): a new kind of model is one class and one line here.
+KINDS: dict[str, tuple[str, str]] = {
+    "linear": ("bridle.models.linear", "LinearModel"),
+    "kernel": ("bridle.models.kernel", "KernelModel"),
+    "ranking": ("bridle.models.ranker", "RankingModel"),
+    "chain": ("bridle.models.chain", "ChainModel"),
+    "structured": ("bridle.models.structured", "StructuredModel"),
+    "tree": ("bridle.models.tree", "TreeModel"),
+    "multilabel": ("bridle.models.multilabel", "MultilabelModel"),
+    "checkpoint": ("bridle.solving.checkpoint", "SavedPoint"),
+}
+
+
+class Model(Protocol):
+    """What a kind of model owes this module: plain JSON fields and arrays, there and back."""
+
+    kind: ClassVar[str]
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Fields for the header, and arrays."""
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The model again. KeyError, TypeError or ValueError if the parts do not fit."""
+
+
+def as_model(model: Any) -> Any:
+    """A model as it is; a fitted estimator as the model that it holds."""
+    if hasattr(model, "parts"):
+        return model
+    if hasattr(model, "to_model"):
+        return model.to_model()
+    if not hasattr(model, "certificates_"):
+        if hasattr(model, "certificate_"):
+            raise TypeError(f"no model file holds a {type(model).__name__}: pickle it")
+        raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
+    if hasattr(model, "support_vectors_"):
+        from bridle.models.kernel import KernelModel
+
+        return KernelModel.from_estimator(model)
+    return LinearModel.from_estimator(model)
+
+
+def save_model(path: StrPath, model: Any) -> None:
+    """Write a model, or a fitted estimator, whole or not at all."""
+    model = as_model(model)
+    fields, arrays = model.parts()
+    write_container(path, Content(model.kind, fields, arrays))
+
+
+def load_model(path: StrPath) -> Any:
+    """Read a model of any kind; ModelError says what is wrong with a file that is none."""
+    name, content = os.fsdecode(path), read_container(path)
+    if content.kind not in KINDS:
+        raise ModelError(
+            f"{name}: a model of kind {content.kind!r}, which this version of bridle "
+            f"({__version__}) does not know; it was written by {content.writer}"
+        )
+    module, attribute = KINDS[content.kind]
+    with malformed_as_error(name):
+        kind = getattr(importlib.import_module(module), attribute)
+        return kind.from_parts(content.fields, content.arrays)

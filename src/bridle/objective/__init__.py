@@ -1,0 +1,1 @@
+"""The formula: losses, Mercer kernels, biases, certificates, points (w, b, alpha), metrics."""

@@ -1,0 +1,165 @@
+"""How good is it, and how do we know: certificates, and the trace of how they came about.
+
+For any w and any feasible alpha, weak duality says D(alpha) <= min P <= P(w): the difference is a
+proof of how far from optimal w can be at most.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+# "solver": the solver's own dual point. "repair": the problem made one feasible.
+# "dual-solver": found by another solver, which only certify() may ask for.
+Source = Literal["solver", "repair", "dual-solver"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A primal value that was reached and a dual value that bounds all of them from below."""
+
+    primal: float
+    dual: float
+    source: Source = "solver"
+
+    @property
+    def gap(self) -> float:
+        """P - D."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / P; 0 where P = 0, since no objective here is negative."""
+        if self.primal == 0.0:
+            return 0.0
+        if not np.isfinite(self.primal):
+            return float("inf")
+        return self.gap / self.primal
+
+    @property
+    def suboptimality_bound(self) -> float:
+        """P / D - 1, which bounds (P - P*) / P*."""
+        if self.primal == 0.0:
+            return 0.0
+        return self.primal / self.dual - 1.0 if self.dual > 0.0 else float("inf")
+
+    def __repr__(self) -> str:
+        return (
+            f"Certificate(primal={self.primal!r}, dual={self.dual!r}, source={self.source!r}: "
+            f"relative gap {self.relative_gap:.1e})"
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"primal {self.primal:.6g}, dual {self.dual:.6g}, "
+            f"certified relative gap {self.relative_gap:.1e} ({self.source})"
+        )
+
+
+# Where nothing has been proven: any w is a solution of some value, and no objective is negative.
+UNCERTIFIED = Certificate(float("inf"), 0.0, "dual-solver")
+
+
+def total(certificates: Sequence[Certificate]) -> Certificate:
+    """The certificate of a sum of independent problems."""
+    worst: Source = max(
+        (c.source for c in certificates), key=("solver", "repair", "dual-solver").index
+    )
+    return Certificate(
+        sum(c.primal for c in certificates), sum(c.dual for c in certificates), worst
+    )
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a trace: the best primal and dual values known at that time."""
+
+    epoch: float
+    seconds_solver: float
+    seconds_certify: float
+    primal: float
+    dual: float
+    step: int = 0
+    primal_now: float = float("nan")  # of this iterate, which may be worse than the best
+    validation: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def relative_gap(self) -> float:
+        """(P - D) / P of the best values so far."""
+        return Certificate(self.primal, self.dual).relative_gap
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields in one flat dictionary, validation scores by their own names."""
+        row: dict[str, Any] = asdict(self)
+        validation: dict[str, Any] = row.pop("validation")
+        return row | validation | {"relative_gap": self.relative_gap}
+
+
+class Trace(Sequence[Record]):
+    """What happened, record by record. Columns by name: trace["primal"]."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self._records = list(records)
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        self._records.append(record)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return np.array([record.as_dict().get(key, np.nan) for record in self._records])
+        if isinstance(key, slice):
+            return Trace(self._records[key])
+        return self._records[key]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """A list of plain dictionaries, for JSON or a data frame."""
+        return [record.as_dict() for record in self._records]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the certified gap against seconds. Needs the `plot` extra."""
+        import bridle  # the public face: pictures are floors above
+
+        return bridle.plot_trace(self, ax=ax)
+
+    def at(self, epoch: float) -> Record:
+        """The newest record that is not later than this epoch, or else the first."""
+        return self._records[max(0, bisect_right(self._records, epoch, key=_epoch) - 1)]
+
+    def __repr__(self) -> str:
+        if not self._records:
+            return "Trace(empty)"
+        last = self._records[-1]
+        return f"Trace({len(self)} records, relative gap {last.relative_gap:.1e})"
+
+
+def _epoch(record: Record) -> float:
+    return record.epoch
+
+
+def total_trace(traces: Sequence[Trace]) -> Trace:
+    """The trace of a sum of independent problems: at each epoch, the sum of what was known of each.
+
+    Seconds are summed too: they are work, which threads may have shared.
+    """
+    if len(traces) == 1:
+        return traces[0]
+    first = max(trace[0].epoch for trace in traces)
+    epochs = sorted({record.epoch for trace in traces for record in trace if record.epoch >= first})
+    summed = ("seconds_solver", "seconds_certify", "primal", "dual", "step", "primal_now")
+    result = Trace()
+    for epoch in epochs:
+        parts = [trace.at(epoch) for trace in traces]
+        sums: dict[str, Any] = {name: sum(getattr(p, name) for p in parts) for name in summed}
+        result.append(Record(epoch=epoch, **sums))
+    return result

@@ -1,0 +1,30 @@
+"""Moves of dual points: to another C, and to sum alpha_i y_i = 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def rescaled(alpha: Array, upper: Array, ratio: float, loss: str) -> Array:
+    """Dual variables of a problem for `ratio` times its C, where their bounds are `upper`."""
+    if loss != "hinge":
+        return alpha
+    at_bound = (alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0)
+    return np.where(at_bound, upper, np.minimum(alpha, upper))
+
+
+def balanced(alpha: Array, y: Array) -> Array:
+    """alpha with the heavier class scaled down until sum alpha_i y_i = 0."""
+    positive = y > 0
+    up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+    if up == down:
+        return alpha
+    target = min(up, down)
+    return alpha * np.where(positive, _ratio(target, up), _ratio(target, down))
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 1.0

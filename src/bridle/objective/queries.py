@@ -1,0 +1,46 @@
+"""Queries: rows that are ranked among themselves, and their grades."""
+
+from __future__ import annotations
+
+import numpy as np
+from bridle.matrix.door import check_vector
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+Offsets = NDArray[np.int64]
+
+
+def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
+    """Where each query begins, and the end: the rows of a query must stand together."""
+    ids = np.asarray(qid)
+    if ids.shape != (n_rows,):
+        raise ValueError(f"qid must have one number for each of the {n_rows} rows, got {ids.shape}")
+    if ids.dtype.kind == "f":
+        if not np.isfinite(ids).all():
+            raise ValueError("qid contains NaN or infinity")
+        if (ids != np.floor(ids)).any():
+            raise ValueError("qid must be whole numbers")
+    elif ids.dtype.kind not in "iu":
+        raise ValueError(f"qid must be whole numbers, got dtype {ids.dtype}")
+    if n_rows and ids.min() < 0:
+        row = int(np.flatnonzero(ids < 0)[0])
+        raise ValueError(f"qid must not be negative, got {ids[row]} in row {row}")
+    begins = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    seen, first = np.unique(ids[begins], return_index=True)
+    if len(seen) < len(begins):
+        again = int(np.setdiff1d(np.arange(len(begins)), first)[0])
+        raise ValueError(
+            f"the rows of query {ids[begins[again]]} do not stand together: it begins again in row "
+            f"{begins[again]}; sort the rows by qid"
+        )
+    return np.append(begins, n_rows).astype(np.int64)
+
+
+def check_grades(y: ArrayLike, n_rows: int) -> Array:
+    """Relevance grades: finite numbers."""
+    grades = np.asarray(y)
+    if grades.dtype.kind not in "biuf":
+        raise ValueError(f"y must be numbers, grades of relevance, got dtype {grades.dtype}")
+    return check_vector(grades, n_rows, "y")

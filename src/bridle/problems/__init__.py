@@ -1,0 +1,1 @@
+"""An objective on rows: what can be certified."""

@@ -1,0 +1,161 @@
+"""A proof that data cannot be separated (Gordan's theorem).
+
+Either some w has w.z_i > 0 for every row, or some alpha >= 0 that is not zero has
+sum_i alpha_i z_i = 0; never both. With a free bias the second alternative also asks for
+sum_i alpha_i y_i = 0. A hard-margin solver's dual variables grow without bound exactly in the
+second case, on rows among which such a combination can be found: that is done here, to rounding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle import _core
+from bridle.matrix.blas import one_blas_thread
+from bridle.matrix.door import is_sparse
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.problems.linear import LinearProblem
+
+
+Array = NDArray[np.float64]
+ROUNDING = 1e-12  # |sum alpha z| that counts as 0, relative to sum alpha |z|
+SUSPICION = 0.1  # the same, before it is worth the trouble to look for a proof
+INDEPENDENT = 1e-8  # the smallest eigenvalue of unit rows' Gram matrix that is no rounding
+NEAR = 1e-6  # a sum of mean rows that may turn out to be 0 once its last digits are right
+ROWS = (64, 512)  # how many rows to look among
+ENTRIES = 2e7  # of the matrix of those rows, at most
+
+
+def infeasibility_proof(problem: LinearProblem, alpha: Array) -> Array | None:
+    """alpha >= 0 with sum 1 and sum_i alpha_i z_i = 0 to rounding, or None if none is found.
+
+    alpha: where a hard-margin solver is; the proof is looked for among its largest entries.
+    """
+    used = problem.cost > 0
+    lengths = np.sqrt(problem.squared_norms)
+    empty = used & (lengths == 0)
+    if problem.bias != "free" and empty.any():
+        # A row of zeros has margin 0 whatever w is.
+        return np.where(np.arange(problem.n_rows) == np.argmax(empty), 1.0, 0.0)
+    if not alpha.any() or _imbalance(problem, alpha, lengths) > SUSPICION:
+        return None
+    order = np.argsort(-alpha * lengths, kind="stable")
+    order = order[alpha[order] > 0]
+    for n in ROWS:
+        chosen = np.sort(order[:n])
+        with one_blas_thread():
+            weights = _combination_of_zero(problem, chosen)
+        if weights is not None:
+            proof = np.zeros(problem.n_rows)
+            proof[chosen] = weights
+            if _imbalance(problem, proof, lengths) <= ROUNDING:
+                return proof
+        if n >= len(order):
+            break
+    return None
+
+
+def contradiction(psi: Any, losses: Array) -> Array | None:
+    """Weights >= 0 with sum 1, sum_c weight_c psi_c = 0 to rounding and sum_c weight_c loss_c > 0.
+
+    No w has w.psi_c >= loss_c for all c then (Farkas's lemma). psi: sparse rows. None if none is
+    found.
+    """
+    from scipy.optimize import nnls
+
+    if not (losses > 0).any():
+        return None
+    columns = np.unique(psi.indices)
+    if len(columns) * len(losses) > ENTRIES:
+        return None
+    Z = psi[:, columns].toarray()
+    lengths = np.linalg.norm(Z, axis=1)
+    scale = float(np.sqrt((lengths**2).mean())) or 1.0
+    system = np.vstack([Z.T / scale, losses[np.newaxis] / losses.max()])
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    with one_blas_thread():
+        try:
+            weights, distance = nnls(system, target)
+        except RuntimeError:  # too many iterations
+            return None
+        support = np.flatnonzero(weights)
+        if distance > NEAR or not len(support):
+            return None
+        # Once more on the constraints that it chose: the last digits.
+        weights[support] = np.linalg.lstsq(system[:, support], target, rcond=None)[0]
+    weights = np.maximum(weights, 0.0)
+    weights /= weights.sum()
+    if np.linalg.norm(weights @ Z) > ROUNDING * float(weights @ lengths):
+        return None
+    return weights if float(weights @ losses) > 0 else None
+
+
+def _imbalance(problem: LinearProblem, alpha: Array, lengths: Array) -> float:
+    """|sum alpha z| / sum alpha |z|; with a free bias |sum alpha y| / sum alpha, if larger."""
+    w = np.empty(problem.n_features + 1)
+    _core.combine(problem.rows, alpha * problem.y, w, 1)
+    imbalance = float(np.linalg.norm(w)) / max(float(alpha @ lengths), 1e-300)
+    if problem.bias == "free":
+        imbalance = max(imbalance, abs(float(alpha @ problem.y)) / float(alpha.sum()))
+    return imbalance
+
+
+def _combination_of_zero(problem: LinearProblem, chosen: NDArray[np.int64]) -> Array | None:
+    """Nonnegative weights of the chosen rows with sum 1 that come closest to a sum of zero."""
+    from scipy.optimize import nnls
+
+    if _independent(problem, chosen):
+        return None
+    Z = _signed_rows(problem, chosen)
+    if Z is None:
+        return None
+    scale = float(np.sqrt((Z**2).sum(axis=1).mean())) or 1.0
+    conditions = [Z.T / scale, np.ones((1, len(chosen)))]
+    if problem.bias == "free":
+        conditions.insert(0, problem.y[chosen][np.newaxis])
+    system = np.vstack(conditions)
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    try:
+        weights, distance = nnls(system, target)
+    except RuntimeError:  # too many iterations
+        return None
+    if distance > NEAR:
+        return None
+    # Once more on the rows that it chose: the last digits.
+    support = np.flatnonzero(weights)
+    if len(support):
+        weights[support] = np.linalg.lstsq(system[:, support], target, rcond=None)[0]
+    weights = np.maximum(weights, 0.0)
+    total = float(weights.sum())
+    return weights / total if total > 0 else None
+
+
+def _independent(problem: LinearProblem, chosen: NDArray[np.int64]) -> bool:
+    """Whether the rows are clearly linearly independent, as those of texts are: a quick no."""
+    part: Any = problem.X[chosen].astype(np.float64)
+    gram: Any = part @ part.T
+    gram = gram.toarray() if is_sparse(gram) else gram
+    # Labels only change signs. A free bias is, for this question, a constant feature of 1.
+    gram += {"none": 0.0, "regularised": problem.bias_scale**2, "free": 1.0}[problem.bias]
+    length = np.sqrt(np.diag(gram))
+    return bool(np.linalg.eigvalsh(gram / np.outer(length, length))[0] > INDEPENDENT)
+
+
+def _signed_rows(problem: LinearProblem, chosen: NDArray[np.int64]) -> Array | None:
+    """z_i of the chosen rows without the columns where all are zero; None if that is too large."""
+    part: Any = problem.X[chosen]
+    if is_sparse(part):
+        columns = np.unique(part.indices)
+        if len(columns) * len(chosen) > ENTRIES:
+            return None
+        part = part[:, columns].toarray()
+    Z = np.asarray(part, np.float64)
+    if problem.bias == "regularised":
+        Z = np.hstack([Z, np.full((len(Z), 1), problem.bias_scale)])
+    signed: Array = Z * problem.y[chosen][:, np.newaxis]
+    return signed

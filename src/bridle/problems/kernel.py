@@ -1,0 +1,374 @@
+"""The kernel problem: a linear one in the space of a kernel, w = sum_j c_j phi(x_j).
+
+    min_w  P(w) = 1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (s_i + b)),   s_i = sum_j c_j K(x_j, x_i),
+           |w|^2 = sum_ij c_i c_j K(x_i, x_j)
+
+    max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,
+               0 <= alpha_i <= C_i
+
+bias "none": b = 0. "regularised": a constant is added to the kernel: K + bias_scale^2, and
+b = bias_scale^2 sum_j c_j is part of |w|^2. "free": b is not penalised; sum_i alpha_i y_i = 0.
+
+Scores of a certificate are summed in float64 from the coefficients, whatever the solver kept. All
+of this holds for positive semi-definite kernels only: for others there is no bound, and no
+certificate.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from bridle import _core
+from bridle.matrix.door import as_matrix, check_vector, make_rows
+from bridle.matrix.labels import check_labels, check_weights
+from bridle.objective.bias import BIASES, Bias, best_bias
+from bridle.objective.certificate import Source
+from bridle.objective.dual import balanced
+from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
+from bridle.objective.losses import Hinge
+from bridle.objective.point import Iterate
+from bridle.objective.scaling import C_to_lam
+from bridle.problems.base import Judgement
+from bridle.problems.linear import ROUNDING
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+# A principal submatrix of this many rows is examined for negative eigenvalues before the start.
+EXAMINED = 500
+
+
+# A squared length below minus this times (sum_i |c_i| sqrt(K_ii))^2 is not rounding.
+ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """w = sum_j coefficients_j phi(c_j). Without centres, the c_j are the problem's rows."""
+
+    coefficients: Array
+    centres: Any = None
+    scores: Array | None = field(default=None, repr=False, compare=False)  # on the rows, if known
+
+    @property
+    def support(self) -> NDArray[np.intp]:
+        """Where the coefficients are not zero."""
+        return np.flatnonzero(self.coefficients)
+
+
+@dataclass(frozen=True)
+class KernelIterate(Iterate):
+    """An iterate that knows how to compute its scores, and does so once for whoever asks.
+
+    known: an earlier expansion over the rows and its scores, to start from.
+    """
+
+    problem: Any = None
+    known: tuple[Array, Array] | None = field(default=None, repr=False)
+
+    @cached_property
+    def scores(self) -> Array:
+        """sum_j c_j K(c_j, x_i), without any bias, for every row."""
+        if self.known is not None and self.w.centres is None:
+            before, scores = self.known
+            change = self.w.coefficients - before
+            if np.count_nonzero(change) < np.count_nonzero(self.w.coefficients):
+                return np.asarray(scores + self.problem.expand(Expansion(change)))
+        return np.asarray(self.problem.expand(self.w))
+
+
+class IndefiniteKernelError(ValueError):
+    """The kernel is not positive semi-definite: the problem is not convex and has no dual bound."""
+
+
+class KernelProblem:
+    """1/2 |w|^2 + sum_i C_i hinge(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
+
+    kernel: "linear", "rbf", "poly", "sigmoid", "precomputed" (X is then the square matrix K), or a
+    function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
+    """
+
+    kind: ClassVar[str] = "kernel"
+    loss: ClassVar[Hinge] = Hinge()
+    hard_margin: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        C: float = 1.0,
+        *,
+        kernel: str | KernelFunction | Kernel = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        bias: Bias = "none",
+        bias_scale: float = 1.0,
+        sample_weight: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        if not (C > 0 and np.isfinite(C)):
+            raise ValueError(f"C must be positive and finite, got {C}")
+        if bias not in BIASES:
+            raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
+        if not (bias_scale > 0 and np.isfinite(bias_scale)):
+            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
+        self.C = float(C)
+        self.bias = bias
+        self.bias_scale = float(bias_scale)
+        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
+        if self.n_threads < 1:
+            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+        X = as_matrix(X)
+        weights = check_weights(sample_weight, X.shape[0])
+        self.kernel = (
+            kernel
+            if isinstance(kernel, Kernel)
+            else kernel_from(kernel, X, gamma, degree, coef0, weights)
+        )
+        self.X = X
+        if self.kernel.function is not None:
+            X = as_matrix(self.kernel.function(X, X))
+        if self.kernel.is_matrix:
+            _check_square(X)
+        matrix, self.rows, self.squared_norms = make_rows(X, 0.0, self.n_threads)
+        if self.kernel.function is None:
+            self.X = matrix
+        self.gram = matrix if self.kernel.is_matrix else None  # the matrix K, where it is given
+        self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
+        self.y = check_labels(y, self.n_rows)
+        self.sample_weight = weights
+        self.cost = self.C * self.sample_weight
+        self.signed_cost = np.copysign(self.cost, self.y)
+        self.upper = self.cost
+        self.indefinite = self._examine()
+
+    def variant(
+        self, *, y: ArrayLike, n_threads: int = 1, sample_weight: ArrayLike | None = None
+    ) -> KernelProblem:
+        """The same problem with other labels, or weights too; the data is shared."""
+        other = copy.copy(self)
+        other.y = check_labels(y, self.n_rows)
+        if sample_weight is not None:
+            other.sample_weight = check_weights(sample_weight, self.n_rows)
+            other.cost = other.upper = self.C * other.sample_weight
+        other.signed_cost = np.copysign(other.cost, other.y)
+        other.n_threads = max(1, n_threads)
+        return other
+
+    @property
+    def lam(self) -> float:
+        """1 / (m C): the same objective as lam/2 |w|^2 + 1/m sum loss, divided by lam."""
+        return C_to_lam(self.C, self.n_rows)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the data, in which solvers work."""
+        return np.dtype(str(self.X.dtype))
+
+    @property
+    def constant(self) -> float:
+        """What a regularised bias adds to the kernel."""
+        return self.bias_scale**2 if self.bias == "regularised" else 0.0
+
+    @property
+    def core_kernel(self) -> _core.Kernel:
+        """The kernel that solvers see: with the constant of a regularised bias."""
+        return self.kernel.core(self.constant)
+
+    @property
+    def may_be_indefinite(self) -> bool:
+        """Whether the kernel is not known to be positive semi-definite for any rows."""
+        if self.kernel.name == "poly":
+            return self.kernel.coef0 < 0
+        return self.kernel.name not in ("linear", "rbf")
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """K(x_i, x_i), without the constant."""
+        if self.gram is not None:
+            return np.asarray(self.gram.diagonal(), dtype=np.float64)
+        return self.kernel.diagonal(self.squared_norms)
+
+    def expand(self, w: Expansion) -> Array:
+        """sum_j c_j K(c_j, x_i) for every row, summed in float64."""
+        if w.centres is not None:
+            return self.kernel.expand(self.X, w.centres, w.coefficients, self.n_threads)
+        coefficients = check_vector(w.coefficients, self.n_rows, "w.coefficients")
+        out = np.empty(self.n_rows)
+        _core.expand_kernel(
+            self.kernel.core(), self.rows, self.squared_norms, self.rows, self.squared_norms,
+            coefficients, out, self.n_threads,
+        )  # fmt: skip
+        return out
+
+    def decision(self, X: Any, w: Expansion, b: float = 0.0) -> Array:
+        """Scores of new rows. Precomputed: X holds K(new row, training row)."""
+        if self.kernel.name == "precomputed":
+            return np.asarray(np.asarray(X, dtype=np.float64) @ w.coefficients + b)
+        if w.centres is None:
+            used = w.support
+            w = Expansion(w.coefficients[used], self.X[used])
+        if len(w.coefficients) == 0:
+            return np.full(X.shape[0], b)
+        return self.kernel.expand(X, w.centres, w.coefficients, self.n_threads) + b
+
+    def weights(self, alpha: ArrayLike) -> Expansion:
+        """w(alpha) = sum_i alpha_i y_i phi(x_i)."""
+        return Expansion(check_vector(alpha, self.n_rows, "alpha") * self.y)
+
+    def intercept(self, w: Expansion) -> float:
+        """What a regularised bias is: bias_scale^2 times the sum of the coefficients."""
+        return self.constant * float(w.coefficients.sum())
+
+    def scores(self, w: Expansion, b: float = 0.0) -> Array:
+        """w.phi(x_i) + b for every row."""
+        return self.expand(w) + b
+
+    def primal(self, w: Expansion, b: float = 0.0) -> float:
+        """P(w, b)."""
+        if self.bias == "none" and b != 0:
+            raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
+        scores = self.expand(w)
+        return self._primal(self._squared_norm(w, scores), scores, b)
+
+    def dual(self, alpha: ArrayLike) -> float:
+        """D(alpha); minus infinity outside the feasible set, or without a positive kernel."""
+        alpha = check_vector(alpha, self.n_rows, "alpha")
+        slack = ROUNDING * self.upper
+        if np.any(alpha < -slack) or np.any(alpha > self.upper + slack):
+            return -np.inf
+        if self.bias == "free" and abs(float(alpha @ self.y)) > ROUNDING * float(alpha.sum()):
+            return -np.inf
+        return self._dual(alpha, self.expand(self.weights(alpha)))
+
+    def feasible(self, iterate: Iterate) -> Array:
+        """A feasible dual point made of what the solver has."""
+        return self._feasible(iterate)[0]
+
+    def judge(self, iterate: Iterate) -> Judgement:
+        """The primal value of the iterate and the dual value of its feasible point."""
+        w: Expansion = iterate.w
+        scores = iterate.scores if isinstance(iterate, KernelIterate) else self.expand(w)
+        b = iterate.b
+        if self.bias == "free":
+            b = best_bias(scores, self.y, self.cost, self.loss)
+        primal = self._primal(self._squared_norm(w, scores), scores, b)
+        judged = Expansion(w.coefficients.copy(), w.centres, scores)
+        alpha, source = self._feasible(iterate, scores)
+        coefficients = alpha * self.y
+        if w.centres is not None or not np.array_equal(coefficients, w.coefficients):
+            scores = self.expand(Expansion(coefficients))
+        t = self._best_scale(alpha, scores)
+        if t < 1.0 - ROUNDING:
+            alpha, scores, source = t * alpha, t * scores, "repair"
+        return Judgement(judged, b, primal, alpha, self._dual(alpha, scores), source)
+
+    def start_alpha(self, start: Any) -> Array:
+        """A new array with the start's dual variables made feasible, or zeros."""
+        if start is None or start.alpha is None:
+            return np.zeros(self.n_rows)
+        alpha = np.clip(check_vector(start.alpha, self.n_rows, "start.alpha"), 0.0, self.upper)
+        return balanced(alpha, self.y) if self.bias == "free" else alpha
+
+    def found_indefinite(self, proof: str) -> None:
+        """A solver came upon a proof that the kernel is not positive semi-definite."""
+        if self.kernel.is_matrix:
+            raise IndefiniteKernelError(
+                f"the {self.kernel.name} kernel is not positive semi-definite: {proof}; with such "
+                "a matrix the problem is not convex and no answer can be certified. Repair the "
+                "matrix, for instance by setting its negative eigenvalues to zero"
+            )
+        self.indefinite = proof
+
+    def _squared_norm(self, w: Expansion, scores: Array) -> float:
+        if w.centres is not None:
+            among = self.kernel.expand(w.centres, w.centres, w.coefficients, self.n_threads)
+            return float(w.coefficients @ among)
+        value = float(w.coefficients @ scores)
+        if self.may_be_indefinite and self.indefinite is None:
+            size = float(np.abs(w.coefficients) @ np.sqrt(np.abs(self.diagonal))) ** 2
+            if value < -ROUNDING_OF_SUMS[self.dtype.name] * size:
+                self.found_indefinite(f"a combination of rows has squared length {value:.3g}")
+        return value
+
+    def _primal(self, squared_norm: float, scores: Array, b: float) -> float:
+        if self.bias == "regularised":
+            squared_norm += (b / self.bias_scale) ** 2
+        return 0.5 * squared_norm + float(self.cost @ self.loss.value(self.y * (scores + b)))
+
+    def _dual(self, alpha: Array, scores: Array) -> float:
+        if self.indefinite is not None:
+            return -np.inf
+        coefficients = alpha * self.y
+        squared_norm = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
+        return float(alpha.sum()) - 0.5 * squared_norm
+
+    def _feasible(self, iterate: Iterate, scores: Array | None = None) -> tuple[Array, Source]:
+        if iterate.alpha is None:
+            if scores is None:
+                scores = self.expand(iterate.w)
+            margins = self.y * (scores + iterate.b)
+            alpha = self.cost * self.loss.slope(margins)
+            source: Source = "repair"
+        else:
+            alpha = np.clip(iterate.alpha, 0.0, self.upper)
+            moved = float(np.abs(alpha - iterate.alpha).sum())
+            source = "solver" if moved <= 1e-6 * float(alpha.sum()) else "repair"
+        # A sum that is zero but for rounding stays, so that w = w(alpha) is still recognised.
+        if self.bias == "free" and abs(float(alpha @ self.y)) > 1e-12 * float(alpha.sum()):
+            alpha = balanced(alpha, self.y)
+        return alpha, source
+
+    def _best_scale(self, alpha: Array, scores: Array) -> float:
+        """Of all points between 0 and alpha the best, t alpha: D(t alpha) is a parabola in t."""
+        coefficients = alpha * self.y
+        square = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
+        return min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
+
+    def _examine(self) -> str | None:
+        """A proof that the kernel is not positive semi-definite, if some rows hold one."""
+        if not self.may_be_indefinite:
+            return None
+        rng = np.random.default_rng(0)
+        chosen = np.arange(self.n_rows)
+        if self.n_rows > EXAMINED:
+            chosen = np.sort(rng.choice(self.n_rows, EXAMINED, replace=False))
+        if self.gram is not None:
+            part = np.asarray(self.gram[np.ix_(chosen, chosen)], dtype=np.float64)
+        else:
+            part = self.kernel.matrix(self.X[chosen], self.X[chosen], self.n_threads)
+        values = np.linalg.eigvalsh((part + part.T) / 2)
+        rounding = 10 * len(chosen) * float(np.finfo(self.dtype).eps) * float(np.abs(values).max())
+        if values[0] >= -rounding:
+            return None
+        proof = f"on {len(chosen)} of its rows it has the eigenvalue {values[0]:.3g}"
+        self.indefinite = None
+        self.found_indefinite(proof)
+        return proof
+
+
+def _check_square(K: Any) -> None:
+    if not isinstance(K, np.ndarray):
+        raise ValueError("a precomputed kernel must be a dense matrix, got a sparse one")
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"a precomputed kernel must be a square matrix, got shape {K.shape}")
+    tolerance = 100 * float(np.finfo(K.dtype).eps) * float(np.abs(K).max(initial=0.0))
+    block = 1024  # so that the check needs no second matrix
+    for begin in range(0, K.shape[0], block):
+        rows = slice(begin, begin + block)
+        apart = np.abs(K[rows] - K[:, rows].T)
+        if not apart.max(initial=0.0) <= tolerance:  # NaN is found here, and named by make_rows
+            if np.isnan(apart).any():
+                return
+            i, j = np.unravel_index(int(apart.argmax()), apart.shape)
+            i += begin
+            raise ValueError(
+                f"a precomputed kernel must be symmetric: K[{i}, {j}] = {K[i, j]:.6g}, "
+                f"K[{j}, {i}] = {K[j, i]:.6g}"
+            )

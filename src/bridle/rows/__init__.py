@@ -1,0 +1,1 @@
+"""Where rows are and what can be computed with them: in memory, on disk, on a cluster."""

@@ -1,0 +1,355 @@
+"""Parts on a Dask cluster: one for each worker, which holds its rows and their dual variables.
+
+A part is an actor: it stays where it is, and messages go to it. When its worker dies, its rows are
+read again by another worker, or by the same one once its nanny has restarted it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import bridle
+import numpy as np
+from bridle.rows.cluster.local import PartsLostError, weight_of
+from bridle.rows.cluster.part import Block, Part
+
+# Seconds: between two looks at whether a silent worker lives; how long to wait for a worker that
+# has nothing to do, and for any worker at all, before a lost part is given to a busy one.
+LOOK, SPARE, PATIENCE = 1.0, 5.0, 60.0
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot do this: the message names the worker."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where some rows come from: a file, or tasks of Dask that make X, y and the weights."""
+
+    name: str
+    file: str | None = None
+    tasks: tuple[Any, ...] = ()
+
+
+class RemotePart(Part):
+    """A part that says how long it worked."""
+
+    def timed(self, method: str, arguments: tuple[Any, ...]) -> tuple[float, Any]:
+        """The seconds that a method took here, and its answer."""
+        clock = time.perf_counter()
+        answer = getattr(self, method)(*arguments)
+        return time.perf_counter() - clock, answer
+
+
+def make_part(
+    number: int, names: list[str], files: list[str | None], tasks: list[Any], n_threads: int
+) -> RemotePart:
+    """What a worker runs to become one: reads its files, or takes what the tasks made."""
+    blocks: list[Block] = []
+    for name, file, made in zip(names, files, tasks, strict=True):
+        blocks += [_read(file)] if file is not None else _blocks(name, *made)
+    return RemotePart(number, blocks, n_threads)
+
+
+def _read(file: str) -> Block:
+    from bridle.data.arrow import open_arrow, read_arrow
+
+    rows = open_arrow(file)
+    weight = None
+    if rows.has_weight:
+        weight = np.concatenate([rows.column(k, "weight") for k in range(rows.n_batches)])
+    X, y = read_arrow(file)
+    return Block(file, X, y, weight, rows.zero_based)
+
+
+def _blocks(name: str, X: Any, y: Any = None, weight: Any = None) -> list[Block]:
+    """A partition as blocks: one of an array or a frame, one for each element of a bag."""
+    if not isinstance(X, list | tuple):
+        return [Block(name, _matrix(X), y, weight)]
+    if not X:
+        raise ValueError(f"{name} is empty; leave it out, or divide the rows anew")
+    blocks = []
+    for k, element in enumerate(X):
+        own = f"element {k} of {name}"
+        if isinstance(element, tuple):
+            blocks.append(Block(own, *element))
+        elif y is None:
+            raise ValueError(f"{own} has no labels: make it (X, y), or give y as a bag, too")
+        else:
+            blocks.append(Block(own, element, y[k], None if weight is None else weight[k]))
+    return blocks
+
+
+def _matrix(X: Any) -> Any:
+    return X.to_numpy() if hasattr(X, "to_numpy") else X
+
+
+class DaskRows:
+    """Rows on the workers of a cluster, which stay there for any number of fits.
+
+    X : a dask Array or DataFrame with y and sample_weight divided alike; a Bag of CSR matrices
+        with a Bag of labels, or of tuples (X, y) or (X, y, sample_weight); or Arrow files that all
+        workers can read, which hold labels and weights.
+    A worker gets one part, and coordinate descent has one thread: give it one thread, too.
+
+    Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_overhead (what they
+    took beyond the work of the slowest worker), losses (parts that had to be read again, in words).
+    """
+
+    def __init__(self, client: Any, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        self.client = client
+        self.sources = sources_of(X, y, sample_weight)
+        self.feature_names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+        workers = self._workers(PATIENCE)
+        self._check_versions(workers)
+        groups = np.array_split(np.arange(len(self.sources)), min(len(workers), len(self.sources)))
+        self._groups = [[self.sources[i] for i in group] for group in groups]
+        self.bytes_moved, self.rounds, self.seconds_overhead = 0, 0, 0.0
+        self.losses: list[str] = []
+        self.unwanted: list[tuple[str, int]] = []
+        self.solved: tuple[Any, ...] = ()  # the solutions of the last fit, to go on from
+        futures = [self._submit(k, workers[k]) for k in range(len(self._groups))]
+        self._places = workers[: len(futures)]
+        self._actors = [self._result(k, future) for k, future in enumerate(futures)]
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A fitted estimator can be pickled: what was measured goes with it, the rows stay."""
+        kept = ("bytes_moved", "rounds", "seconds_overhead", "losses", "feature_names")
+        return {name: getattr(self, name) for name in kept} | {
+            "client": None, "sources": [], "unwanted": [], "solved": (),
+            "_groups": [], "_places": [], "_actors": [],
+        }  # fmt: skip
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts: one for each worker, if there are as many partitions."""
+        return len(self)
+
+    def call(self, method: str, *arguments: Any, only: Sequence[int] | None = None) -> list[Any]:
+        """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
+        chosen = list(range(len(self)) if only is None else only)
+        clock = time.perf_counter()
+        calls = [self._send(k, method, arguments) for k in chosen]
+        answers, slowest, lost = [], 0.0, []
+        for k, call in zip(chosen, calls, strict=True):
+            try:
+                seconds, answer = self._wait(k, call)
+            except _LostError:
+                lost.append(k)
+                continue
+            slowest = max(slowest, seconds)
+            answers.append(answer)
+        if lost:
+            raise PartsLostError(lost, "; ".join(self._replace(k) for k in lost))
+        self.rounds += 1
+        self.seconds_overhead += time.perf_counter() - clock - slowest
+        self.bytes_moved += len(answers) * weight_of(arguments) + sum(map(weight_of, answers))
+        return answers
+
+    def close(self) -> None:
+        """Let the workers forget the rows."""
+        self._actors = []
+
+    def _send(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        try:
+            with self.client.as_current():  # actors look for a client of their own
+                return self._actors[k].timed(method, arguments)
+        except RuntimeError:  # Dask knows already that the worker is gone
+            return None
+
+    def _wait(self, k: int, call: Any) -> tuple[float, Any]:
+        """The answer of a call; _LostError if the worker is gone."""
+        if call is None:
+            raise _LostError
+        while True:
+            try:
+                answer: tuple[float, Any] = call.result(timeout=LOOK)
+                return answer
+            except TimeoutError:
+                if not self._alive(k):
+                    raise _LostError from None
+            except OSError as error:
+                # Of the connection, or of what the part did? A dead worker is soon known to be.
+                deadline = time.perf_counter() + 5 * LOOK
+                while time.perf_counter() < deadline:
+                    if not self._alive(k):
+                        raise _LostError from None
+                    time.sleep(0.05)
+                raise ClusterError(f"worker {self._places[k]}: {error}") from error
+
+    def _alive(self, k: int) -> bool:
+        return self._places[k] in self._known()
+
+    def _known(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return found
+
+    def _workers(self, patience: float) -> list[str]:
+        """The addresses of the workers; waits for one."""
+        deadline = time.perf_counter() + patience
+        while True:
+            found = sorted(self._known())
+            if found:
+                return found
+            if time.perf_counter() > deadline:
+                raise ClusterError("the cluster has no workers")
+            time.sleep(0.1)
+
+    def _check_versions(self, workers: list[str]) -> None:
+        """A worker may have no bridle at all: what is sent to ask must not need it."""
+        found = self.client.run(
+            eval, "__import__('bridle').__version__", workers=workers, on_error="return"
+        )
+        for worker, version in sorted(found.items()):
+            if version != bridle.__version__:
+                has = f"bridle {version}" if isinstance(version, str) else f"no bridle ({version})"
+                raise ClusterError(
+                    f"worker {worker} has {has}, but this is bridle {bridle.__version__}: install "
+                    f"the same version everywhere"
+                )
+
+    def _submit(self, k: int, worker: str) -> Any:
+        group = self._groups[k]
+        # Others may make them, too: a task keeps its wish for a worker even when that has died.
+        made = [
+            self.client.compute(list(s.tasks), workers=[worker], allow_other_workers=True)
+            for s in group
+        ]
+        return self.client.submit(
+            make_part, k, [s.name for s in group], [s.file for s in group], made,
+            self._known().get(worker, {}).get("nthreads", 1),
+            actor=True, workers=[worker], key=f"bridle-part-{k}-{uuid.uuid4().hex}", pure=False,
+        )  # fmt: skip
+
+    def _result(self, k: int, future: Any) -> Any:
+        """The actor; ValueError with the worker's name if its rows are bad."""
+        while True:
+            try:
+                with self.client.as_current():
+                    return future.result(timeout=LOOK)
+            except TimeoutError:
+                if not self._alive(k):
+                    raise ClusterError(
+                        f"worker {self._places[k]} died while it read {self._names(k)}"
+                    ) from None
+            except ValueError as error:
+                raise ValueError(f"worker {self._places[k]}: {error}") from error
+            except OSError as error:
+                if error.filename is None:  # of the connection
+                    raise
+                told = f"{error.strerror}, says worker {self._places[k]}"
+                raise type(error)(error.errno, told, error.filename) from error
+
+    def _names(self, k: int) -> str:
+        names = [source.name for source in self._groups[k]]
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+    def _replace(self, k: int) -> str:
+        """A new part of the same rows on another worker; says what happened."""
+        gone = self._places[k]
+        for _ in range(5):
+            worker = self._place_for(k)
+            self._places[k] = worker
+            try:
+                self._check_versions([worker])
+                self._actors[k] = self._result(k, self._submit(k, worker))
+            except (ClusterError, OSError, KeyError):
+                if self._alive(k):
+                    raise
+                continue  # that one died, too
+            what = f"worker {gone} died: {self._names(k)} read again by {worker}"
+            self.losses.append(what)
+            return what
+        raise ClusterError(f"{self._names(k)}: five workers died in a row while reading it")
+
+    def _place_for(self, k: int) -> str:
+        """A worker without a part, if one turns up soon; else the one with the fewest."""
+        deadline = time.perf_counter() + SPARE
+        while True:
+            workers = [w for w in self._workers(PATIENCE) if w != self._places[k]]
+            others = [place for j, place in enumerate(self._places) if j != k]
+            spare = [worker for worker in workers if worker not in others]
+            if spare:
+                return spare[0]
+            if workers and time.perf_counter() > deadline:
+                return min(workers, key=others.count)
+            time.sleep(0.1)
+
+
+class _LostError(Exception):
+    pass
+
+
+def is_remote(X: Any) -> bool:
+    """Whether X is on a cluster: DaskRows, or a collection of Dask, told without importing it."""
+    return isinstance(X, DaskRows) or _is_dask(X)
+
+
+def _is_dask(X: Any) -> bool:
+    return hasattr(X, "__dask_graph__")
+
+
+def as_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskRows:
+    """X itself if it is DaskRows; else it is put on the cluster of the current client."""
+    if isinstance(X, DaskRows):
+        if y is not None or sample_weight is not None:
+            raise ValueError("DaskRows have their labels and weights already: give none")
+        return X
+    from distributed import default_client
+
+    try:
+        client = default_client()  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise ValueError("there is no Dask client: make a distributed.Client first") from error
+    return DaskRows(client, X, y, sample_weight)
+
+
+def sources_of(X: Any, y: Any, sample_weight: Any) -> list[Source]:
+    """The partitions of what the user has."""
+    if isinstance(X, str | os.PathLike):
+        X = [X]
+    if isinstance(X, list | tuple):
+        if y is not None or sample_weight is not None:
+            raise ValueError("Arrow files hold labels and weights: give no others")
+        if not X:
+            raise ValueError("the list of Arrow files is empty")
+        files = [os.path.abspath(os.fspath(file)) for file in X]
+        return [Source(file, file) for file in files]
+    if not _is_dask(X):
+        raise TypeError(
+            f"rows for a cluster are a dask Array, DataFrame or Bag, or Arrow files, "
+            f"not {type(X).__name__}"
+        )
+    columns = [_partitions(X)]
+    for name, other in (("y", y), ("sample_weight", sample_weight)):
+        if other is None:
+            break
+        parts = _partitions(other)
+        if len(parts) != len(columns[0]):
+            raise ValueError(f"X has {len(columns[0])} partitions, but {name} has {len(parts)}")
+        columns.append(parts)
+    return [
+        Source(f"partition {k}", tasks=tasks)
+        for k, tasks in enumerate(zip(*columns, strict=True))
+    ]  # fmt: skip
+
+
+def _partitions(collection: Any) -> list[Any]:
+    """One task for each partition of rows."""
+    if not _is_dask(collection):
+        raise TypeError(
+            f"with a dask X, y and sample_weight are dask collections, too, "
+            f"not {type(collection).__name__}"
+        )
+    if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "rechunk"):
+        collection = collection.rechunk({1: -1})
+    found: list[Any] = np.ravel(np.array(collection.to_delayed(), dtype=object)).tolist()
+    return found

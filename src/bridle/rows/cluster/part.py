@@ -1,0 +1,474 @@
+"""One part of a distributed problem: some rows, and for each problem over them their alpha.
+
+A part knows nothing of the other parts, nor how its answers travel. Every method is one message:
+small arguments, and at most one vector of n_features + 1 numbers each way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.files.atomic import replacing
+from bridle.matrix.door import check_vector, is_sparse, make_rows
+from bridle.objective.dual import rescaled
+from bridle.objective.losses import inner, loss_from, weighted_sum
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows as they came: a partition or a file, whose name is for errors."""
+
+    name: str
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    zero_based: bool = False  # whether the text it came from counts features from 0
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Which problem over the rows: class `positive` against the rest, at this C."""
+
+    C: float
+    loss: str
+    bias: str
+    bias_scale: float
+    positive: int
+    class_weight: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Dual variables to go on from: those of a snapshot, which was taken at another C."""
+
+    snapshot: int
+    ratio: float  # the new C over that one
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Sums over the rows of a part that the start of a solve needs."""
+
+    squared_norm: float  # without the constant feature
+    cost: float
+    n_rows: int
+    n_useful: int  # rows that cost something
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a part is to do in a round."""
+
+    kept: float  # the part of the last round's step that the line search kept
+    w: NDArray[Any]
+    b: float
+    response: float  # d b / d sum alpha y
+    caution: NDArray[Any] | None  # S of each feature and, last, of the bias; None as before
+    epochs: float  # of local work
+    bucket: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What it did: sum d_alpha_i z_i, and the changes of the other parts of the dual."""
+
+    step: NDArray[Any]
+    separable: float
+    balance: float
+    curvature: float
+    gap: float  # seen on the way
+    visits: int
+    inside: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A part's share of a certificate."""
+
+    w_alpha: Array
+    loss: float  # sum C_i loss, without a free bias
+    value: float  # of the dual but for 1/2 |w|^2
+    alpha: float  # sum alpha_i
+    balance: float  # sum alpha_i y_i
+    bracket: tuple[float, float]  # where the breakpoints of a free bias are
+
+
+class Part:
+    """Rows and alpha. n_threads is for passes over the rows; coordinate descent has one."""
+
+    def __init__(self, number: int, blocks: list[Block], n_threads: int = 1) -> None:
+        if not blocks:
+            raise ValueError(f"part {number} has no rows: there are more parts than partitions")
+        self.number, self.n_threads = number, n_threads
+        self.blocks = [_Rows(block, n_threads) for block in blocks]
+        first = self.blocks[0]
+        for block in self.blocks[1:]:
+            check_alike(vars(block), vars(first))
+        self.n_features, self.zero_based = first.n_features, first.zero_based
+        self.runs: dict[int, _Run] = {}
+        self.snapshots: dict[int, list[Array]] = {}
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes, labels and the total weight of each."""
+        labels = [np.unique(block.y[block.weight > 0]) for block in self.blocks]
+        classes = np.unique(np.concatenate(labels))
+        weights = [
+            sum(float(block.weight[block.y == label].sum()) for block in self.blocks)
+            for label in classes
+        ]
+        return {
+            "n_rows": sum(block.n_rows for block in self.blocks),
+            "n_features": self.n_features,
+            "name": self.blocks[0].name,
+            "nnz": sum(block.nnz for block in self.blocks),
+            "dtype": str(np.result_type(*(block.X.dtype for block in self.blocks))),
+            "classes": classes,
+            "weights": np.array(weights),
+            "weighted": any(block.weighted for block in self.blocks),
+            "zero_based": self.zero_based,
+        }
+
+    def sample(self, wanted: list[int], starts: list[int]) -> dict[int, tuple[Any, Any, Any]]:
+        """Columns, values and label of those wanted rows that are here, counted over all parts.
+
+        starts: where each part's rows begin in that count.
+        """
+        begin, found = starts[self.number], {}
+        for block in self.blocks:
+            for i in wanted:
+                if begin <= i < begin + block.n_rows:
+                    found[i] = block.row(i - begin)
+            begin += block.n_rows
+        return found
+
+    def encode(self, classes: NDArray[Any]) -> None:
+        """The place of each row's label among the classes; -1 if it has none there."""
+        for block in self.blocks:
+            place = np.searchsorted(classes, block.y).clip(0, len(classes) - 1)
+            block.codes = np.where(classes[place] == block.y, place, -1)
+
+    def codes(self) -> NDArray[np.intp]:
+        """The place of each row's label among the classes."""
+        return np.concatenate([block.codes for block in self.blocks])
+
+    def open(
+        self, run: int, objective: Objective, seed: int, start: Start | None, saved: str | None
+    ) -> Opened:
+        """Begin to solve a problem: from a start, from a checkpoint that is there, or from zero."""
+        chosen: Any = [None] * len(self.blocks)
+        found = None if saved is None else read_checkpoint(self._file(saved), self.n_rows)
+        if found is not None:
+            chosen = np.split(found, np.cumsum([b.n_rows for b in self.blocks])[:-1])
+        elif start is not None and start.snapshot in self.snapshots:
+            chosen = self.snapshots[start.snapshot]
+        ratio = 1.0 if start is None else start.ratio
+        made = [
+            _State.start(block, objective, alpha, ratio, self.n_threads)
+            for block, alpha in zip(self.blocks, chosen, strict=True)
+        ]
+        rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
+        file = None if saved is None else self._file(saved)
+        self.runs[run] = _Run(objective, made, rng, file)
+        return Opened(
+            sum(float(block.squared_norms.sum()) for block in self.blocks),
+            sum(float(state.cost.sum()) for state in made),
+            self.n_rows,
+            sum(int(np.count_nonzero(state.cost)) for state in made),
+        )
+
+    def _file(self, saved: str) -> str:
+        return f"{saved}-{self.number}.npy"
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return sum(block.n_rows for block in self.blocks)
+
+    def forget(self, unwanted: list[tuple[str, int]]) -> None:
+        """Nobody can ask for these any more. A run that is over needs no checkpoint."""
+        for kind, number in unwanted:
+            if kind == "snapshot":
+                self.snapshots.pop(number, None)
+            elif (run := self.runs.pop(number, None)) is not None and run.saved is not None:
+                Path(run.saved).unlink(missing_ok=True)
+
+    def visit(self, run: int, order: Order) -> Step:
+        """A round: local epochs on the subproblem of CoCoA+, from the weights of all parts."""
+        return self.runs[run].visit(order)
+
+    def settle(self, run: int, kept: float) -> tuple[Array, float, float]:
+        """Keep that much of the last step: w(alpha), sum alpha_i y_i, and rows inside the box."""
+        state = self.runs[run]
+        state.keep(kept)
+        w, balance, inside = np.zeros(self.n_features + 1), 0.0, 0
+        for own in state.states:
+            alpha = own.alpha()
+            w += own.combine(alpha, self.n_threads)
+            balance += inner(alpha, own.y)
+            inside += int(np.count_nonzero((alpha > 0) & (alpha < own.upper)))
+        return w, balance, float(inside)
+
+    def totals(self, run: int, kept: float) -> tuple[float, float]:
+        """Keep that much of the last step: sum alpha_i of the rows above and below."""
+        state = self.runs[run]
+        state.keep(kept)
+        up = down = 0.0
+        for own in state.states:
+            alpha = own.alpha()
+            up += float(alpha[own.y > 0].sum())
+            down += float(alpha[own.y < 0].sum())
+        return up, down
+
+    def judge(
+        self,
+        run: int,
+        kept: float,
+        w: Array,
+        scales: tuple[float, float],
+        snapshot: int,
+        saved: str | None,
+    ) -> Judged:
+        """A share of the certificate of w and of alpha, which becomes a snapshot.
+
+        scales: of alpha above and below, which a free bias asks for.
+        """
+        state = self.runs[run]
+        state.keep(kept)
+        w_alpha, loss, value, total, balance = np.zeros(self.n_features + 1), 0.0, 0.0, 0.0, 0.0
+        low, high = np.inf, -np.inf
+        alphas = []
+        for own in state.states:
+            alpha = np.clip(own.alpha() * np.where(own.y > 0, *scales), 0.0, own.upper)
+            part, scores = own.combine_and_score(alpha, w, self.n_threads)
+            own.scores = scores
+            w_alpha += part
+            loss += weighted_sum(own.cost, own.loss.value(own.y * scores))
+            value += own.loss.dual_value(alpha, own.cost)
+            total += float(alpha.sum())
+            balance += inner(alpha, own.y)
+            points = (own.y - scores)[own.cost > 0]
+            if len(points):
+                low, high = min(low, float(points.min())), max(high, float(points.max()))
+            alphas.append(alpha)
+        self.snapshots[snapshot] = alphas
+        if saved is not None:
+            write_checkpoint(self._file(saved), np.concatenate(alphas))
+        return Judged(w_alpha, loss, value, total, balance, (low, high))
+
+    def losses(self, run: int, biases: Array) -> tuple[Array, Array]:
+        """Sum C_i loss at the scores last judged, for each bias, and its slope."""
+        values, slopes = np.zeros(len(biases)), np.zeros(len(biases))
+        for own in self.runs[run].states:
+            for k, b in enumerate(biases):
+                margins = own.y * (own.scores + b)
+                values[k] += weighted_sum(own.cost, own.loss.value(margins))
+                slopes[k] -= inner(own.cost * own.loss.slope(margins), own.y)
+        return values, slopes
+
+    def alpha(self, snapshot: int) -> Array:
+        """The dual variables of a snapshot, in the order of the rows."""
+        return np.concatenate(self.snapshots[snapshot])
+
+    def errors(self, coef: Array, intercept: Array) -> tuple[int, int]:
+        """How many rows of a known class a model gets wrong, and how many there are."""
+        wrong = used = 0
+        for block in self.blocks:
+            scores = np.empty((len(coef), block.n_rows))
+            for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
+                _core.scores(block.rows, np.append(w, 0.0), scores[k], self.n_threads)
+                scores[k] += b
+            guess = scores.argmax(axis=0) if len(coef) > 1 else (scores[0] > 0).astype(np.intp)
+            counted = block.codes >= 0
+            wrong += int(np.count_nonzero((guess != block.codes) & counted))
+            used += int(np.count_nonzero(counted))
+        return wrong, used
+
+
+class _Rows:
+    """A block that was checked, as the core sees it: without the constant feature."""
+
+    def __init__(self, block: Block, n_threads: int) -> None:
+        self.name, self.zero_based = block.name, block.zero_based
+        if block.X.shape[0] == 0:
+            raise ValueError(f"{self.name} is empty; leave it out, or divide the rows anew")
+        try:
+            self.X, self.rows, self.squared_norms = make_rows(block.X, 0.0, n_threads)
+            self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
+            self.y = np.asarray(block.y)
+            if self.y.shape != (self.n_rows,):
+                raise ValueError(f"{self.n_rows} rows, but labels of shape {self.y.shape}")
+            if self.y.dtype.kind == "f" and not np.isfinite(self.y).all():
+                raise ValueError("a label is NaN or infinite")
+            self.weighted = block.sample_weight is not None
+            self.weight = (
+                check_vector(block.sample_weight, self.n_rows, "sample_weight")
+                if self.weighted
+                else np.ones(self.n_rows)
+            )
+            if (self.weight < 0).any():
+                raise ValueError("sample_weight must not be negative")
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+        self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
+        self.codes: NDArray[np.intp] = np.empty(0, np.intp)
+
+    def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """The columns, values and label of a row."""
+        if not is_sparse(self.X):
+            return np.arange(self.n_features), self.X[i], self.y[i]
+        begin, end = int(self.X.indptr[i]), int(self.X.indptr[i + 1])
+        return self.X.indices[begin:end].copy(), self.X.data[begin:end].copy(), self.y[i]
+
+
+@dataclass
+class _State:
+    """One problem's view of a block: signs, costs, and the kernel that holds alpha."""
+
+    block: _Rows
+    y: Array
+    cost: Array
+    loss: Any
+    kernel: Any
+    whole_gap: float = np.inf  # when all rows were last visited
+    epoch_gap: float = 0.0  # seen in the epoch at hand
+    scores: Array = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def start(
+        cls, block: _Rows, objective: Objective, alpha: Array | None, ratio: float, n_threads: int
+    ) -> _State:
+        loss = loss_from(objective.loss)
+        y = np.where(block.codes == objective.positive, 1.0, -1.0)
+        weight = block.weight * (block.codes >= 0)
+        if objective.class_weight is not None:
+            weight = weight * np.array(objective.class_weight)[block.codes]
+        cost = objective.C * weight
+        own = cls(block, y, cost, loss, None)
+        if alpha is not None:
+            alpha = rescaled(alpha, own.upper, ratio, loss.name)
+        own._begin(alpha, n_threads)
+        return own
+
+    @property
+    def upper(self) -> Array:
+        return np.asarray(self.loss.upper(self.cost))
+
+    def _begin(self, alpha: Array | None, n_threads: int) -> None:
+        start = np.zeros(len(self.y)) if alpha is None else np.clip(alpha, 0.0, self.upper)
+        self.kernel = _core.dual_coordinate_descent(
+            self.block.rows, self.loss.name, np.copysign(self.cost, self.y),
+            self.block.squared_norms, start, 0.0, np.inf, 1, n_threads,
+        )  # fmt: skip
+
+    def alpha(self) -> Array:
+        out = np.empty(len(self.y))
+        self.kernel.alpha(out)
+        return np.clip(out, 0.0, self.upper)  # float32 may have rounded past the bound
+
+    def combine(self, alpha: Array, n_threads: int) -> Array:
+        out = np.empty(self.block.n_features + 1)
+        _core.combine(self.block.rows, alpha * self.y, out, n_threads)
+        return out
+
+    def combine_and_score(self, alpha: Array, w: Array, n_threads: int) -> tuple[Array, Array]:
+        out, scores = np.empty(len(w)), np.empty(len(self.y))
+        # The last weight is the constant feature's, of which these rows know nothing: it is b.
+        joined = np.append(w[:-1], 0.0)
+        _core.combine_and_score(self.block.rows, alpha * self.y, out, joined, scores, n_threads)
+        return out, scores + w[-1]
+
+
+@dataclass
+class _Run:
+    objective: Objective
+    states: list[_State]
+    rng: Any
+    saved: str | None  # where its checkpoint is
+    caution: Array = field(default_factory=lambda: np.empty(0))
+
+    def keep(self, part: float) -> None:
+        for state in self.states:
+            state.kernel.keep(part)
+
+    def visit(self, order: Order) -> Step:
+        self.keep(order.kept)
+        if order.caution is not None:
+            self.caution = order.caution.astype(np.float64)
+            for state in self.states:
+                state.kernel.set_caution(self.caution)
+        w = np.array(order.w, np.float64)
+        step, own = np.zeros(len(w)), np.zeros(len(w))
+        b, left = order.b, order.epochs
+        gap = 0.0
+        visits = inside = 0
+        while left > 1e-9:
+            share = min(1.0, left)
+            for state in self.states:
+                own[:] = 0.0
+                done = state.kernel.visit_share(
+                    self.rng, order.bucket, share, w, b, order.response, own
+                )
+                step += own
+                w += self.caution * own
+                b += self.caution[-1] * order.response * done.balance
+                gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
+                _unshrink(state, done)
+            left -= share
+        moves = [state.kernel.moved() for state in self.states]
+        return Step(
+            step.astype(order.w.dtype),
+            sum(move.separable for move in moves), sum(move.balance for move in moves),
+            sum(move.curvature for move in moves), gap, visits, inside,
+        )  # fmt: skip
+
+
+def _unshrink(state: _State, done: Any) -> None:
+    """As in dcd: once the active rows are far more accurate, the others deserve a look."""
+    state.epoch_gap += done.gap
+    if not done.finished:
+        return
+    gap, state.epoch_gap = state.epoch_gap, 0.0
+    if done.whole:
+        state.whole_gap = gap
+    elif gap <= 0.1 * state.whole_gap:
+        state.kernel.unshrink()
+
+
+def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Blocks have the same columns, or they are not parts of one problem."""
+    if one["zero_based"] != other["zero_based"]:
+        zero, rest = (one, other) if one["zero_based"] else (other, one)
+        raise ValueError(
+            f"{zero['name']} counts features from 0, but {rest['name']} from 1: their columns "
+            f"differ; convert both with --zero-based"
+        )
+    if one["n_features"] != other["n_features"]:
+        widest = max(one["n_features"], other["n_features"])
+        files = str(one["name"]).endswith(".arrow")
+        hint = f"; see bridle convert --features {widest}" if files else ""
+        raise ValueError(
+            f"{one['name']} has {one['n_features']} features, but {other['name']} has "
+            f"{other['n_features']}{hint}"
+        )
+
+
+def write_checkpoint(path: str, alpha: Array) -> None:
+    """All or nothing: a reader sees the old file or the new one."""
+    with replacing(path) as file:
+        np.save(file, alpha)
+
+
+def read_checkpoint(path: str, n_rows: int) -> Array | None:
+    """The dual variables in a file; None if there is none, or none of these rows."""
+    if not Path(path).exists():
+        return None
+    alpha: Array = np.load(path, allow_pickle=False)
+    return alpha if alpha.shape == (n_rows,) and np.isfinite(alpha).all() else None

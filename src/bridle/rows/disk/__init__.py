@@ -1,0 +1,1 @@
+"""Rows on disk: read in ranges, within a promise about memory."""

@@ -1,0 +1,193 @@
+"""Rows that come from disk some at a time, read ahead, checked, ready for the kernels."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from bridle import _core
+from bridle.data.arrow import ArrowError, ArrowRows, Batch
+from bridle.rows.disk.memory import MemoryPlan, RowVectors
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+# Of the ranges of rows that are read at a time: bytes, and how many there should be at least.
+SMALLEST, LARGEST, RANGES = 1 << 17, 4 << 20, 400
+
+
+# Threads that read ahead: a disk wants to be asked for several ranges at a time, and while some
+# wait for it others check what they have read.
+READERS = 4
+
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of rows as the kernels read it; with buffers, valid until the next one is asked for.
+
+    where: its rows among all. labels: as they are in the file. weight: of its rows, or None.
+    """
+
+    number: int
+    where: slice
+    rows: _core.Rows
+    squared_norms: Array
+    labels: NDArray[Any]
+    weight: Array | None
+    batch: Batch
+
+
+class RowStream:
+    """The rows of a file in ranges, which come in any order, within the memory that is allowed.
+
+    memory: bytes; None maps the file and leaves it to the system what of it is in memory. constant:
+    the value of the constant feature.
+    """
+
+    def __init__(
+        self, source: ArrowRows, *, constant: float = 0.0, memory: int | None = None
+    ) -> None:
+        self.source, self.constant = source, constant
+        self.ranges = source.ranges(_range_bytes(int(source.batch_bytes.sum())))
+        self.sizes = np.array([source.range_bytes(rows) for rows in self.ranges], np.int64)
+        self.plan = None if memory is None else MemoryPlan.of(source, self.ranges, memory)
+        self.vectors = RowVectors(
+            source.n_rows, self.plan is not None and self.plan.vectors_on_disk
+        )
+        self.bytes_read = 0
+        self._parts: dict[int, Part] = {}
+        self._buffers: list[memoryview] = []
+
+    def parts(self, order: Iterable[int] | None = None) -> Iterator[Part]:
+        """The ranges of these numbers; all of them in the order of the file if none are given.
+
+        Only one such pass may be under way at a time: there are no more buffers than planned.
+        """
+        return self.each(lambda part: part, order)
+
+    def each(self, make: Callable[[Part], Made], order: Iterable[int] | None) -> Iterator[Made]:
+        """What `make` makes of each of the ranges; the threads that read ahead do that, too."""
+        wanted = list(range(len(self)) if order is None else map(int, order))
+        if self.plan is None or self.plan.resident:
+            return (make(self._kept(k)) for k in wanted)
+        self.source.expect_reads(in_order=order is None)
+        return self._read_ahead(wanted, make)
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    def _kept(self, k: int) -> Part:
+        if k not in self._parts:
+            mapped = self.plan is None
+            batch = self.source.view(self.ranges[k]) if mapped else self._load(k, None)
+            self._parts[k] = self._part(batch)
+        return self._parts[k]
+
+    def _read_ahead(self, numbers: list[int], make: Callable[[Part], Made]) -> Iterator[Made]:
+        """All buffers but the one in use are being read into, or have been."""
+        assert self.plan is not None
+        if not self._buffers:
+            self._buffers = [_buffer(self.plan.buffer_bytes) for _ in range(self.plan.buffers)]
+        free, todo = list(self._buffers), deque(numbers)
+        waiting: deque[tuple[Future[Made], memoryview]] = deque()
+        with ThreadPoolExecutor(min(READERS, len(free) - 1), "bridle-read") as pool:
+            try:
+                while todo or waiting:
+                    while todo and free:
+                        buffer = free.pop()
+                        future = pool.submit(self._read, todo.popleft(), buffer, make)
+                        waiting.append((future, buffer))
+                    future, buffer = waiting.popleft()
+                    yield future.result()
+                    free.append(buffer)
+            finally:
+                for future, _ in waiting:
+                    future.cancel()
+
+    def _read(self, k: int, buffer: memoryview, make: Callable[[Part], Made]) -> Made:
+        return make(self._part(self._load(k, buffer)))
+
+    def _load(self, k: int, buffer: memoryview | None) -> Batch:
+        batch = self.source.load(self.ranges[k], buffer)
+        self.bytes_read += int(self.sizes[k])
+        return batch
+
+    def _part(self, batch: Batch) -> Part:
+        """Every index and every value is checked before a kernel sees it."""
+        squared_norms = np.empty(batch.n_rows)
+        try:
+            rows = _core.csr_rows(
+                batch.offsets, batch.columns, batch.values, batch.n_features, self.constant, batch
+            )
+            in_order = _core.scan(rows, squared_norms, 1)
+        except ValueError as error:
+            raise self.source.error(batch.number, str(error)) from error
+        if not in_order:
+            raise self.source.error(batch.number, _disorder(batch))
+        if not np.isfinite(batch.labels).all():
+            raise self.source.error(batch.number, "a label is not finite")
+        return Part(
+            number=batch.number, where=batch.rows, rows=rows, squared_norms=squared_norms,
+            labels=batch.labels, weight=self._weight(batch), batch=batch,
+        )  # fmt: skip
+
+    def _weight(self, batch: Batch) -> Array | None:
+        if batch.weight is None:
+            return None
+        weight = batch.weight.astype(np.float64)
+        if not (np.isfinite(weight).all() and (weight >= 0).all()):
+            raise self.source.error(batch.number, "a weight is negative or not finite")
+        return weight
+
+
+def _range_bytes(total: int) -> int:
+    """Small enough that their order mixes the rows: with a few hundred ranges an epoch is worth as
+    much as one in which all rows are shuffled, with a dozen half as much (measured). Large enough
+    that what is done once for each of them does not count.
+    """
+    return min(LARGEST, max(SMALLEST, total // RANGES))
+
+
+def _buffer(size: int) -> memoryview:
+    """Aligned as the file is, modulo 64: arrays in it are then aligned too."""
+    memory = np.empty(size + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memoryview(memory[begin : begin + size].data)
+
+
+def _disorder(batch: Batch) -> str:
+    begin, end = int(batch.offsets[0]), int(batch.offsets[-1])
+    inside = batch.columns[begin:end]
+    bad = np.flatnonzero(inside[1:] <= inside[:-1]) + 1 + begin
+    starts = np.isin(bad, batch.offsets)
+    at = int(bad[~starts][0])
+    row = int(np.searchsorted(batch.offsets, at, side="right")) - 1
+    return (
+        f"row {row} has column {batch.columns[at]} after column {batch.columns[at - 1]}; "
+        "the columns of a row must increase"
+    )
+
+
+def labels_of(source: ArrowRows, most: int = 1000) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct labels of a file and how many rows have each; reads nothing else of it."""
+    counts: dict[float, int] = {}
+    for k in range(source.n_batches):
+        labels = source.column(k, "label")
+        if not np.isfinite(labels).all():
+            raise source.error(k, "a label is not finite")
+        for label, n in zip(*np.unique(labels, return_counts=True), strict=True):
+            counts[float(label)] = counts.get(float(label), 0) + int(n)
+        if len(counts) > most:
+            raise ArrowError(
+                f"{source.path}: more than {most} different labels: these are not classes"
+            )
+    classes = np.array(sorted(counts))
+    return classes, np.array([counts[label] for label in classes.tolist()])

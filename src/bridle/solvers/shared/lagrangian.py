@@ -1,0 +1,205 @@
+"""The augmented Lagrangian of the dual's box, a smooth function of w: what newton and cg minimise.
+
+    phi(w) = 1/2 |w|^2 + sum_i max_{0 <= a <= U_i} [a (1 - p_i) - (a - alpha_i)^2 / (2 sigma_i)]
+
+The inner maximum is at a_i = clip(alpha_i + sigma_i (1 - p_i), 0, U_i), and the gradient is
+g = w - sum_i a_i z_i. So a is a dual point at every w, with
+
+    P(w) - D(a) = 1/2 |g|^2 + sum_i [C_i loss(p_i) - a_i (1 - p_i) + ...],   every term >= 0:
+
+the first part is how far w is from the minimum of phi, the second how far phi is from P. Hinge:
+U_i = C_i, and once the first part is small against the second, alpha <- a and sigma grows (the
+method of multipliers). Squared hinge: alpha_i = 0, sigma_i = 2 C_i, U_i = inf makes phi = P. Hard
+margin: U_i = inf.
+
+A free bias is eliminated: b(w) is the root of sum_i y_i a_i, which does not rise with b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle import _core
+from bridle.objective.losses import inner
+from bridle.solvers.base import Array
+
+if TYPE_CHECKING:
+    from bridle.problems.linear import LinearProblem
+
+
+BALANCE = 1e-13  # sum_i y_i a_i that counts as 0, relative to sum_i a_i
+FIRST_SIGMA = 0.5  # times C_i: a row is between its bounds for margins in an interval of length 2
+
+
+class AugmentedLagrangian:
+    """phi, the point w with its bias b, and all that belongs to them."""
+
+    def __init__(self, problem: LinearProblem, start: Any) -> None:
+        self.problem = problem
+        self.exact = problem.loss.name == "squared_hinge" and not problem.hard_margin
+        self.upper = problem.upper
+        used = problem.cost > 0
+        if problem.hard_margin:
+            typical = float(problem.squared_norms[used].mean()) or 1.0
+            self.sigma = np.where(used, FIRST_SIGMA / typical, 0.0)
+        else:
+            self.sigma = problem.cost * (2.0 if self.exact else FIRST_SIGMA)
+        self.alpha = np.zeros(problem.n_rows) if self.exact else problem.start_alpha(start)
+        self.w = np.zeros(problem.n_features + 1)
+        self.b = 0.0
+        if start is not None:
+            self.w = problem.join(start.w, start.b)
+            self.b = float(start.b)
+        self.margins = self.times(self.w)  # without a free bias
+        self.update()
+
+    def times(self, direction: Array) -> Array:
+        """z_i . direction for every row."""
+        out = np.empty(self.problem.n_rows)
+        _core.scores(self.problem.rows, direction, out, self.problem.n_threads)
+        out *= self.problem.y
+        return out
+
+    def combine(self, coefficients: Array) -> Array:
+        """sum_i coefficients_i z_i."""
+        out = np.empty(self.problem.n_features + 1)
+        signed = coefficients * self.problem.y
+        _core.combine(self.problem.rows, signed, out, self.problem.n_threads)
+        return out
+
+    def update(self) -> None:
+        """a, g and the two parts of the gap at the present w."""
+        problem = self.problem
+        if problem.bias == "free":
+            self.b = self._balance(self.margins, self.b)
+        slack = 1.0 - self._with_bias(self.margins, self.b)
+        u = self.alpha + self.sigma * slack
+        self.a = np.clip(u, 0.0, self.upper)
+        self.between = (u > 0) & (u < self.upper)
+        self.gradient = self.w - self.combine(self.a)
+        self.inexact = 0.5 * inner(self.gradient, self.gradient)
+        if self.exact:
+            self.smoothing = 0.0
+        elif problem.hard_margin:
+            # P is infinite until the very end: go by how far the multipliers still have to move.
+            moved = (self.a - self.alpha)[self.sigma > 0]
+            self.smoothing = 0.5 * float(np.sum(moved**2 / self.sigma[self.sigma > 0]))
+        else:
+            parts = problem.cost * np.maximum(slack, 0.0) - self.a * slack
+            self.smoothing = float(parts.sum())
+
+    @property
+    def primal(self) -> float:
+        """P(w), if it is finite."""
+        losses = self.problem.loss.value(self._with_bias(self.margins, self.b))
+        return 0.5 * inner(self.w, self.w) + inner(self.problem.cost, losses)
+
+    @property
+    def settled(self) -> bool:
+        """Whether w is so close to the minimum of phi that phi itself should be improved."""
+        return not self.exact and self.inexact <= 0.1 * self.smoothing
+
+    def sharpen(self) -> None:
+        """The next phi: alpha <- a, larger sigma."""
+        self.alpha = self.a
+        self.sigma = 3.0 * self.sigma
+        self.update()
+
+    def move(self, direction: Array, accuracy: float) -> float:
+        """Minimise phi along a descent direction; the length of the step, 0 if there was none.
+
+        accuracy: the slope at which to stop, relative to the slope at 0.
+        """
+        e = self.times(direction)
+        along, bend = inner(self.w, direction), inner(direction, direction)
+        bias = self.b
+
+        def slope(t: float) -> tuple[float, float]:
+            nonlocal bias
+            margins = self.margins
+            if self.problem.bias == "free":
+                bias = self._balance(margins + t * e, bias)
+                margins = self._with_bias(margins, bias)
+            part = self._sum(margins, e, t)
+            curvature = part.curvature
+            if self.problem.bias == "free" and part.weight > 0:
+                curvature -= part.cross**2 / part.weight  # b follows
+            return along + t * bend - part.sum, bend + max(curvature, 0.0)
+
+        first = slope(0.0)[0]
+        if not first < 0:
+            return 0.0
+        # Newton's own step will do if it does not overshoot.
+        overshoots = accuracy < 0.1 or slope(1.0)[0] > -accuracy * first
+        t = increasing_root(slope, 1.0, -accuracy * first) if overshoots else 1.0
+        if t > 0:
+            self.w = self.w + t * direction
+            self.margins += t * e
+            self.update()
+        return t
+
+    def _sum(self, margins: Array, e: Array, t: float) -> _core.ClippedSum:
+        return _core.clipped_sum(margins, e, t, self.alpha, self.sigma, self.upper, self.problem.y)
+
+    def _with_bias(self, margins: Array, b: float) -> Array:
+        return margins + b * self.problem.y if self.problem.bias == "free" else margins
+
+    def _weight(self, margins: Array, b: float) -> float:
+        """sum_i a_i."""
+        slack = 1.0 - self._with_bias(margins, b)
+        return float(np.clip(self.alpha + self.sigma * slack, 0.0, self.upper).sum())
+
+    def _balance(self, margins: Array, b: float) -> float:
+        """The b at which sum_i y_i a_i = 0, from a guess."""
+        y, tolerance = self.problem.y, BALANCE * self._weight(margins, b)
+
+        def excess(t: float) -> tuple[float, float]:
+            part = self._sum(margins, y, t)
+            return -part.sum, part.curvature
+
+        value, derivative = excess(b)
+        if abs(value) <= tolerance:
+            return b
+        sign = -1.0 if value > 0 else 1.0  # the excess rises with b
+
+        def towards(t: float) -> tuple[float, float]:
+            value, derivative = excess(b + sign * t)
+            return sign * value, derivative
+
+        guess = abs(value) / derivative if derivative > 0 else 1.0
+        return b + sign * increasing_root(towards, guess, tolerance)
+
+
+Slope = Callable[[float], tuple[float, float]]
+
+
+def increasing_root(slope: Slope, guess: float, tolerance: float) -> float:
+    """Where a nondecreasing piecewise linear function, negative at 0, is 0 within the tolerance.
+
+    Newton's method, which ends as soon as it hits the right piece, kept inside a bracket.
+    `slope` answers the function's value and derivative.
+    """
+    low, high, t = 0.0, np.inf, guess
+    for trial in range(200):
+        value, derivative = slope(t)
+        if abs(value) <= tolerance:
+            return t
+        if value < 0:
+            low = t
+        else:
+            high = t
+        newton = t - value / derivative if derivative > 0 else np.inf
+        crawling = trial % 6 == 5
+        if high == np.inf:
+            following = 16.0 * t if crawling else min(newton, 16.0 * t)
+        elif low < newton < high and not crawling:
+            following = newton
+        else:
+            # The root may be many orders of magnitude below the guess.
+            following = 0.5 * (low + high) if low > 0.005 * high else 0.01 * high
+        if following in (low, high):
+            return high
+        t = following
+    return t

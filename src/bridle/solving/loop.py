@@ -1,0 +1,301 @@
+"""The only loop: draws iterates, asks the problem to judge them, and decides when to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.errors import OracleError
+from bridle.objective.certificate import Certificate, Record, Source, Trace
+from bridle.solvers import Iterate, Solver, solver_from
+from bridle.solving.checkpoint import Checkpoint, Saver
+from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+# A callback sees the newest record, taken at a certificate; returning True ends the run.
+Callback = Callable[[Record], bool | None]
+
+
+DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
+
+
+def solve(
+    problem: Any,
+    solver: str | Solver = "auto",
+    *,
+    stop: Stop = DEFAULT_STOP,
+    callbacks: Iterable[Callback] = (),
+    start: Any = None,
+    seed: int = 0,
+    checkpoint: Checkpoint | None = None,
+) -> Solution:
+    """Minimise the problem's objective until the stopping rule says so.
+
+    Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
+    interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
+    checkpoint: where to save the run at intervals; one that resumes is the start.
+    """
+    chosen = solver_from(solver, problem.kind)
+    chosen.check(problem)
+    saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
+    if saver is not None and saver.start is not None:
+        start = saver.start
+    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver)
+    iterates = chosen.iterates(
+        problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
+    )
+    with deferred_interrupt() as interrupted:
+        try:
+            verdict = run.drive(iterates, interrupted)
+        except OracleError as error:
+            error.solution = run.so_far(str(error), chosen)
+            raise
+    if saver is not None and run.last is not None:
+        saver.save(run.last)
+    return run.solution(verdict, chosen)
+
+
+@dataclass
+class _Best:
+    """The best primal and the best dual point, kept apart."""
+
+    w: Any = None
+    b: float = 0.0
+    primal: float = np.inf
+    scores: Array | None = None
+    alpha: Array | None = None
+    dual: float = -np.inf
+    source: Source = "solver"
+
+    def update(self, judgement: Any) -> None:
+        if self.w is None or judgement.primal < self.primal:
+            self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
+            self.scores = judgement.scores
+        # Dual variables that were lost with a machine prove nothing that could be looked at again.
+        lost = getattr(self.alpha, "lost", False)
+        if self.alpha is None or lost or judgement.dual > self.dual:
+            self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
+
+    @property
+    def certificate(self) -> Certificate | None:
+        if self.w is None:
+            return None
+        # Rounding may put the two past each other at the optimum.
+        return Certificate(self.primal, min(self.dual, self.primal), self.source)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The iterate with the lowest held-out loss, where that is what is asked for."""
+
+    judgement: Any
+    epoch: float
+    loss: float
+
+
+@dataclass
+class _Run:
+    problem: Any
+    stop: Stop
+    callbacks: tuple[Callback, ...]
+    dtype: np.dtype[Any]  # in which the solver works
+    saver: Saver | None = None
+    best: _Best = field(default_factory=_Best)
+    choice: _Choice | None = None
+    trace: Trace = field(default_factory=Trace)
+    last: Iterate | None = None
+    seconds_solver: float = 0.0
+    seconds_certify: float = 0.0
+    judged_step: int = -1
+    next_epoch: float = 0.0
+    halted: bool = False
+    proof: Any = None
+    began: float = field(default_factory=time.perf_counter)
+
+    def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
+        """Draw iterates until a verdict; the last one has then been judged."""
+        answer: Certificate | None = None
+        while True:
+            clock = time.perf_counter()
+            try:
+                self.last = iterates.send(answer)
+            except StopIteration:
+                return self.exhausted()
+            finally:
+                self.seconds_solver += time.perf_counter() - clock
+            if self.saver is not None:
+                self.saver.note(self.last)
+            answer = self.judge() if self.certificate_due() else None
+            verdict = self.verdict(interrupted())
+            if verdict is not None:
+                if self.judged_step != self.last.step:
+                    self.judge()
+                    # What was about to stop for its budget may turn out to have converged.
+                    verdict = self._infeasible() or self.stop.verdict(self.progress()) or verdict
+                return verdict
+
+    def certificate_due(self) -> bool:
+        """Whether a certificate is worth its price now.
+
+        When a free estimate says that the goal may be reached; else at geometric intervals, or as
+        often as certificates are less than a tenth of the work, at about an epoch each. A solver
+        that has an estimate is trusted with it: unless somebody watches, or the problem may fail
+        and the best so far be asked for, certificates before the goal are then no more than a
+        twentieth of the work. The clock has no say: solvers see
+        certificates, and the same seed must give the same bits.
+        """
+        assert self.last is not None
+        if self.stop.watches:
+            return True
+        tol, estimate = self.stop.gap, self.last.gap_estimate
+        if estimate is not None and tol is not None:
+            if estimate <= tol:
+                return True
+            dear = getattr(self.problem, "certificates_cost_reading", False)
+            if dear or not (self.callbacks or getattr(self.problem, "may_fail", False)):
+                return len(self.trace) + 1 <= 0.05 * self.last.epoch
+        cheap = len(self.trace) < 0.1 * self.last.epoch
+        if self.last.epoch < self.next_epoch and not cheap:
+            return False
+        self.next_epoch = self.last.epoch * (2.0 if estimate is not None else 1.25)
+        return True
+
+    def judge(self) -> Certificate | None:
+        assert self.last is not None
+        clock = time.perf_counter()
+        judgement = self.problem.judge(self.last)
+        self.best.update(judgement)
+        self.proof = getattr(judgement, "infeasible", None)
+        self.seconds_certify += time.perf_counter() - clock
+        self.judged_step = self.last.step
+        certificate = self.best.certificate
+        assert certificate is not None
+        record = Record(
+            epoch=self.last.epoch, step=self.last.step,
+            seconds_solver=self.seconds_solver, seconds_certify=self.seconds_certify,
+            primal=certificate.primal, dual=certificate.dual, primal_now=judgement.primal,
+            validation=self.stop.scores(judgement.w, judgement.b),
+        )  # fmt: skip
+        self.trace.append(record)
+        if self.stop.chooses:
+            loss = record.validation["validation_loss"]
+            if self.choice is None or loss < self.choice.loss:
+                self.choice = _Choice(judgement, self.last.epoch, loss)
+        for callback in self.callbacks:
+            self.halted |= callback(record) is True
+        return certificate
+
+    def verdict(self, interrupted: bool) -> Verdict | None:
+        verdict = self._infeasible() or self.stop.verdict(self.progress())
+        if verdict is not None:
+            return verdict
+        if interrupted:
+            return Verdict(Status.INTERRUPTED, "by Ctrl-C")
+        if self.halted:
+            return Verdict(Status.INTERRUPTED, "by a callback")
+        if self.stalled():
+            return Verdict(Status.STALLED, f"at the limit of {self.dtype} precision")
+        return None
+
+    def _infeasible(self) -> Verdict | None:
+        if self.proof is None:
+            return None
+        by_row = isinstance(self.proof, np.ndarray)
+        rows = int(np.count_nonzero(self.proof)) if by_row else self.proof.n_rows
+        return Verdict(
+            Status.INFEASIBLE, f"since a combination of {rows} rows proves that no w separates them"
+        )
+
+    def stalled(self) -> bool:
+        """Whether the gap is of the order of rounding and has not moved for ten certificates."""
+        if len(self.trace) <= 10:
+            return False
+        now, before = self.trace[-1].relative_gap, self.trace[-11].relative_gap
+        floor = 200 * float(np.finfo(self.dtype).eps)
+        return bool(now <= floor and now >= 0.99 * before)
+
+    def exhausted(self) -> Verdict:
+        """The solver has nothing more to propose."""
+        if self.last is None:
+            raise RuntimeError("the solver proposed nothing")
+        if self.judged_step != self.last.step:
+            self.judge()
+        return (
+            self._infeasible()
+            or self.stop.verdict(self.progress())
+            or Verdict(Status.STALLED, "since the solver found nothing more to improve")
+        )
+
+    def progress(self) -> Progress:
+        assert self.last is not None
+        seconds = time.perf_counter() - self.began
+        return Progress(self.last, seconds, self.best.certificate, self.trace)
+
+    def so_far(self, because: str, solver: Solver) -> Solution | None:
+        """The best solution when something failed; None before the first iterate.
+
+        Before the first certificate nothing is known of the primal value: it is infinite.
+        """
+        if self.last is None:
+            return None
+        if self.best.w is None:
+            w, alpha = np.array(self.last.w), np.array(self.last.alpha)
+            self.best.w, self.best.b = w, self.last.b
+            self.best.alpha, self.best.dual = alpha, self.problem.dual(alpha)
+        return self.solution(Verdict(Status.INTERRUPTED, f"by {because}"), solver)
+
+    def solution(self, verdict: Verdict, solver: Solver) -> Solution:
+        assert self.last is not None
+        certificate = self.best.certificate
+        assert certificate is not None
+        assert self.best.w is not None
+        assert self.best.alpha is not None
+        w, b, scores = self.best.w, self.best.b, self.best.scores
+        if self.choice is not None:
+            w, b = self.choice.judgement.w, self.choice.judgement.b
+            scores = self.choice.judgement.scores
+            dual = min(self.best.dual, self.choice.judgement.primal)
+            certificate = Certificate(self.choice.judgement.primal, dual, self.best.source)
+            verdict = self._chosen(verdict, certificate)
+        return Solution(
+            w=w, b=b, alpha=self.best.alpha, certificate=certificate,
+            status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
+            solver=solver.called(self.problem, self.last),
+            message=_message(verdict, certificate, self.stop.gap),
+            proof=self.proof, scores=scores,
+        )  # fmt: skip
+
+    def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:
+        """What ended the run, and which of its iterates is the solution."""
+        assert self.choice is not None
+        converged = verdict.status is Status.CONVERGED
+        if converged and certificate.relative_gap <= (self.stop.gap or 0.0):
+            return verdict
+        because = (
+            f"{verdict.because}, with the weights of epoch {self.choice.epoch:.4g}, whose held-out "
+            f"loss of {self.choice.loss:.4g} is the lowest,"
+        )
+        return Verdict(Status.BUDGET if converged else verdict.status, because)
+
+
+def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:
+    if verdict.status is Status.INFEASIBLE:
+        return f"stopped {verdict.because}"
+    verb = "converged" if verdict.status is Status.CONVERGED else "stopped"
+    text = f"{verb} {verdict.because} at a certified gap of {certificate.relative_gap:.1e}"
+    return text if asked is None else f"{text}; asked for {asked:.3g}"
+
+
+def _pace(stop: Stop) -> Callable[[int], int | None]:
+    """So that Steps(n) is exact: no more than what is left of n."""
+    limit = stop.steps
+    return lambda step: None if limit is None else limit - step

@@ -1,0 +1,117 @@
+"""Several classes by several linear machines: how they are solved together and how they decide.
+
+    "ovr"             one machine for each class against the rest; the largest score decides
+    "ovo"             one machine for each pair of classes; the most votes decide
+    "crammer_singer"  one problem for all classes, with one weight vector each; the largest decides
+
+Two classes are one decision function whatever the way, positive for the second class.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from bridle.matrix.blas import one_blas_thread
+from bridle.objective.certificate import Record
+from bridle.solvers import Solver
+from bridle.solving.checkpoint import Checkpoint
+from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.loop import solve
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+# Sees the number of the problem and its newest record; returning True ends that problem's run.
+Watcher = Callable[[int, Record], bool | None]
+
+
+# Sees the number of the problem and its solution as soon as it is found, and says what to keep of
+# it: see `without_dual` and `Weights`.
+Keep = Callable[[int, Solution], Solution]
+
+
+def without_dual(k: int, solution: Solution) -> Solution:
+    """The solution without its dual point, which has a number for each row of the data."""
+    return replace(solution, alpha=np.empty(0))
+
+
+def solve_each(
+    n_problems: int,
+    problem_of: Callable[[int], Any],
+    solver: str | Solver,
+    *,
+    stop: Stop,
+    watch: Watcher | None,
+    start: Sequence[Any] | None,
+    seed: int,
+    workers: int,
+    keep: Keep | None,
+    rule_of: Callable[[int], Stop | None] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Solution, ...]:
+    """Solve independent problems, `workers` at a time; each is made when its turn comes.
+
+    rule_of: a further stopping rule for each problem, or None.
+    A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
+    Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
+    checkpoint: of several problems, each has a file of its own, with its number added to the name.
+    """
+    clock = Shares(stop, n_problems, workers)
+
+    def one(k: int, interrupted: Callable[[], bool]) -> Solution:
+        rule = clock.take() | Interrupted(interrupted)
+        own = None if rule_of is None else rule_of(k)
+        solution = solve(
+            problem_of(k), solver, seed=seed, stop=rule if own is None else rule | own,
+            callbacks=() if watch is None else (lambda record: watch(k, record),),
+            start=None if start is None else start[k],
+            checkpoint=checkpoint if checkpoint is None or n_problems == 1
+            else checkpoint.numbered(k),
+        )  # fmt: skip
+        return solution if keep is None else keep(k, solution)
+
+    with deferred_interrupt() as interrupted:
+        if workers == 1:
+            return tuple(one(k, interrupted) for k in range(n_problems))
+        abandoned = threading.Event()
+
+        def ended() -> bool:
+            return interrupted() or abandoned.is_set()
+
+        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+            futures = [pool.submit(one, k, ended) for k in range(n_problems)]
+            try:
+                return tuple(future.result() for future in futures)
+            except BaseException:
+                abandoned.set()  # nobody waits for the others any more
+                raise
+
+
+class Shares:
+    """Shares out the seconds that are left among the problems that have not begun."""
+
+    def __init__(self, stop: Stop, n_problems: int, workers: int) -> None:
+        self._others = tuple(rule for rule in stop.rules if not isinstance(rule, Seconds))
+        budgets = [rule.s for rule in stop.rules if isinstance(rule, Seconds)]
+        self._deadline = time.perf_counter() + min(budgets) if budgets else None
+        self._waiting, self._workers = n_problems, workers
+        self._lock = threading.Lock()
+
+    def take(self) -> Stop:
+        """The stopping rule of the next problem."""
+        if self._deadline is None:
+            return AnyOf(self._others)
+        with self._lock:
+            left = max(0.0, self._deadline - time.perf_counter())
+            share = left * min(1.0, self._workers / self._waiting)
+            self._waiting -= 1
+        return AnyOf((*self._others, Seconds(share)))

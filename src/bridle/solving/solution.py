@@ -1,0 +1,40 @@
+"""What a solve leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.objective.certificate import Certificate, Trace
+from bridle.solving.stopping import Status
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best weights found, the best dual point found, and what they prove."""
+
+    w: Any  # an array of weights; of kernel problems, an Expansion
+    b: float
+    alpha: Array
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    message: str
+    epochs: float
+    steps: int
+    solver: str
+    # If INFEASIBLE: alpha >= 0 with sum 1 and sum_i alpha_i y_i x_i = 0 to rounding (and, with a
+    # bias, sum_i alpha_i y_i = 0), which no data that can be separated has.
+    # Of structural problems: a Combination of constraints that add up to 0 >= what is positive.
+    proof: Any = None
+    # Of linear problems in memory: w.x_i + b of every row, as the certificate saw them.
+    scores: Array | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap that was asked for was reached."""
+        return self.status is Status.CONVERGED

@@ -1,0 +1,248 @@
+"""When to stop: rules that look at the progress and say so, combined with `|`.
+
+stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle.objective.losses import Hinge, Loss
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.objective.certificate import Certificate, Record
+    from bridle.objective.point import Iterate
+
+
+class Status(enum.Enum):
+    """Why a solve ended."""
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a stopping rule may look at."""
+
+    iterate: Iterate
+    seconds: float
+    certificate: Certificate | None  # the best so far; None before the first
+    trace: Sequence[Record] = ()  # one record for each certificate so far
+
+    @property
+    def epoch(self) -> float:  # noqa: D102
+        return self.iterate.epoch
+
+    @property
+    def step(self) -> int:  # noqa: D102
+        return self.iterate.step
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A rule's decision to stop: the status, and what happened, as words after "stopped"."""
+
+    status: Status
+    because: str
+
+
+class Stop:
+    """A stopping rule. Subclasses implement `verdict`."""
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        """Why to stop now, or None to go on."""
+        raise NotImplementedError
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:
+        """The simple rules that this one is made of."""
+        return (self,)
+
+    @property
+    def watches(self) -> bool:
+        """Whether a rule wants to score every iterate, and so every one gets a record."""
+        return any(isinstance(rule, HeldOutLoss) for rule in self.rules)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the solution is to be the iterate with the lowest held-out loss."""
+        return any(isinstance(rule, ValidationLoss) for rule in self.rules)
+
+    def scores(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
+        """What the rules measure of an iterate, by name, for its record."""
+        found: dict[str, float] = {}
+        for rule in self.rules:
+            if isinstance(rule, HeldOutLoss):
+                found |= rule.measure(w, b)
+        return found
+
+    @property
+    def gap(self) -> float | None:
+        """The relative gap that is asked for, if one is: certificates are taken with it in mind."""
+        gaps = [rule.tol for rule in self.rules if isinstance(rule, Gap)]
+        return max(gaps) if gaps else None
+
+    @property
+    def steps(self) -> int | None:
+        """The exact number of steps that is asked for, if one is."""
+        steps = [rule.n for rule in self.rules if isinstance(rule, Steps)]
+        return min(steps) if steps else None
+
+    def __or__(self, other: Stop) -> Stop:
+        return AnyOf((*self.rules, *other.rules))
+
+
+@dataclass(frozen=True)
+class AnyOf(Stop):
+    """Stops as soon as one of its parts does."""
+
+    parts: tuple[Stop, ...]
+
+    @property
+    def rules(self) -> tuple[Stop, ...]:  # noqa: D102
+        return self.parts
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        for rule in self.parts:
+            verdict = rule.verdict(progress)
+            if verdict is not None:
+                return verdict
+        return None
+
+
+@dataclass(frozen=True)
+class Gap(Stop):
+    """Stop at a certified relative duality gap (P - D) / P of at most `tol`."""
+
+    tol: float
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ValueError(f"tol must be at least 0, got {self.tol}")
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        certificate = progress.certificate
+        if certificate is None or not certificate.relative_gap <= self.tol:
+            return None
+        return Verdict(Status.CONVERGED, f"after {progress.epoch:.4g} epochs")
+
+
+@dataclass(frozen=True)
+class Epochs(Stop):
+    """Stop after n passes over the data."""
+
+    n: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.epoch < self.n:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.epoch:.4g} epochs")
+
+
+@dataclass(frozen=True)
+class Steps(Stop):
+    """Stop after n steps: exactly n for solvers whose steps are cheaper than an epoch."""
+
+    n: int
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.step < self.n:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.step} steps")
+
+
+@dataclass(frozen=True)
+class Seconds(Stop):
+    """Stop after s seconds by the clock on the wall, as soon as the epoch at hand is done."""
+
+    s: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if progress.seconds < self.s:
+            return None
+        return Verdict(Status.BUDGET, f"after {progress.seconds:.3g} s")
+
+
+@dataclass(frozen=True)
+class HeldOutLoss(Stop):
+    """Measure every iterate on held-out rows, for the record; never stop.
+
+    Each iterate gets a record, with `validation_loss` and `validation_error` (the share of rows
+    misclassified) beside the training objective. Rows count by their sample_weight.
+    """
+
+    X: Any = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    loss: Loss = Hinge()  # noqa: RUF009  (frozen)
+    sample_weight: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        object.__setattr__(self, "y", np.asarray(self.y, np.float64))
+        if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
+            raise ValueError("y must hold a label of -1 or +1 for each row of X")
+
+    def measure(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
+        """The mean loss and the error on the held-out rows."""
+        margins = self.y * (np.asarray(self.X @ w).ravel() + b)
+        return self.means(self.loss.value(margins), margins <= 0)
+
+    def means(self, losses: NDArray[Any], wrong: NDArray[Any]) -> dict[str, float]:
+        """Over the rows, by weight."""
+        return {
+            "validation_loss": float(np.average(losses, weights=self.sample_weight)),
+            "validation_error": float(np.average(wrong, weights=self.sample_weight)),
+        }
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        return None
+
+
+@dataclass(frozen=True)
+class ValidationLoss(HeldOutLoss):
+    """Stop when the mean loss on held-out rows has not fallen for `patience` records and epochs.
+
+    The solution is the iterate with the lowest held-out loss, and its certificate says how far
+    that one is from the optimum on the training rows.
+    """
+
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience}")
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        losses = [record.validation["validation_loss"] for record in progress.trace]
+        best = int(np.argmin(losses)) if losses else 0
+        # A record may be of less than an epoch, or of several.
+        if len(losses) - 1 - best < self.patience:
+            return None
+        if round(progress.epoch - progress.trace[best].epoch, 6) < self.patience:
+            return None
+        return Verdict(
+            Status.BUDGET,
+            f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling",
+        )
+
+
+@dataclass(frozen=True)
+class Interrupted(Stop):
+    """Stop when the flag is up: how Ctrl-C, which only the main thread hears, reaches others."""
+
+    flag: Callable[[], bool]
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag() else None

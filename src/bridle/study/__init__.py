@@ -1,0 +1,1 @@
+"""Looking: comparisons, explanations, reports, pictures, progress."""

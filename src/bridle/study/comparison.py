@@ -1,0 +1,304 @@
+"""Several solvers on one problem, and other libraries beside them, judged by one certificate.
+
+Each run is stopped by its certified gap or by its own time: seconds spent on certificates and on
+held-out errors are not charged to it. How far each point is from the optimum is measured against
+the best lower bound that any run, or a longer run of the default solver, has proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from bridle.objective.certificate import Certificate, Record, Trace
+from bridle.problems.linear import LinearProblem
+from bridle.solvers import Solver, solver_from
+from bridle.solving.loop import solve
+from bridle.solving.stopping import (
+    Epochs,
+    Gap,
+    HeldOutLoss,
+    Progress,
+    Seconds,
+    Status,
+    Stop,
+    Verdict,
+)
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Watch = Callable[[str, Record], None]
+PEER_TOLERANCES = tuple(10.0**-k for k in range(1, 9))
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one solver, or another library, has made of the problem."""
+
+    name: str
+    w: Array
+    b: float
+    alpha: Array | None  # None for other libraries
+    certificate: Certificate
+    status: Status
+    message: str
+    epochs: float | None
+    seconds: float  # the solver's own
+    seconds_certify: float
+    trace: Trace
+    error_train: float
+    error_test: float | None
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether another library did it."""
+        return self.alpha is None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs, and the best lower bound on the optimum that is known."""
+
+    problem: LinearProblem = field(repr=False)
+    gap: float
+    best_dual: float
+    runs: tuple[Run, ...]
+
+    def suboptimality(self, primal: Any) -> Any:
+        """(P - D) / D with the best D known: an upper bound on (P - P*) / P*."""
+        return primal / self.best_dual - 1.0
+
+    def report(self) -> list[dict[str, Any]]:
+        """One dictionary a run, for JSON."""
+        return [
+            {
+                "solver": run.name,
+                "peer": run.is_peer,
+                "status": run.status.value,
+                "message": run.message,
+                "primal": run.certificate.primal,
+                "dual": run.certificate.dual,
+                "relative_gap": run.certificate.relative_gap,
+                "source": run.certificate.source,
+                "suboptimality": float(self.suboptimality(run.certificate.primal)),
+                "epochs": run.epochs,
+                "seconds": {"solve": run.seconds, "certify": run.seconds_certify},
+                "error_train": run.error_train,
+                "error_test": run.error_test,
+                "trace": [
+                    row | {"suboptimality": float(self.suboptimality(row["primal"]))}
+                    for row in run.trace.as_dicts()
+                ],
+            }
+            for run in self.runs
+        ]
+
+    def plot(self, path: Any, title: str = "") -> None:
+        """Gap, suboptimality and test error against seconds and epochs, into a file."""
+        from bridle.study.plots import save_comparison
+
+        save_comparison(path, self, title=title)
+
+
+@dataclass(frozen=True)
+class SolverSeconds(Stop):
+    """Stop once the solver itself, certificates apart, has taken s seconds at a certificate."""
+
+    s: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        if not len(progress.trace) or progress.trace[-1].seconds_solver < self.s:
+            return None
+        spent = progress.trace[-1].seconds_solver
+        return Verdict(Status.BUDGET, f"after {spent:.3g} s of its own")
+
+
+def compare(
+    problem: LinearProblem,
+    solvers: Iterable[str | Solver] | Mapping[str, str | Solver],
+    *,
+    peers: Iterable[str] = (),
+    test: tuple[Any, Array] | None = None,
+    gap: float = 1e-3,
+    max_seconds: float = 30.0,
+    max_epochs: float = 10_000,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> Comparison:
+    """Run every solver and every peer on the problem.
+
+    solvers: names or solvers, or a mapping from the name to show. peers: other libraries, out of
+    `PEERS`. test: held-out X and labels of -1 and +1. watch: is told of each record.
+    """
+    if isinstance(solvers, Mapping):
+        chosen = {name: solver_from(solver) for name, solver in solvers.items()}
+    else:
+        chosen = {s if isinstance(s, str) else s.name: solver_from(s) for s in solvers}
+    for solver in chosen.values():
+        solver.check(problem)
+    fits = {name: _peer(name, problem) for name in peers}
+    stop: Stop = Gap(gap) | SolverSeconds(max_seconds) | Epochs(max_epochs)
+    # What certificates take on top is bounded, too.
+    stop = stop | Seconds(10 * max_seconds + 60)
+    if test is not None:
+        stop = stop | HeldOutLoss(test[0], test[1], loss=problem.loss)
+    runs = [_run(problem, name, solver, stop, test, seed, watch) for name, solver in chosen.items()]
+    # A bound so good that suboptimalities down to a tenth of the gap can be told.
+    reference = solve(problem, stop=Gap(0.1 * gap) | Seconds(max_seconds))
+    best = max([reference.certificate.dual, *(run.certificate.dual for run in runs)])
+    runs += [
+        _run_peer(problem, name, fit, best, gap, max_seconds, test) for name, fit in fits.items()
+    ]
+    return Comparison(problem, gap, best, tuple(runs))
+
+
+def _run(
+    problem: LinearProblem, name: str, solver: Solver, stop: Stop,
+    test: tuple[Any, Array] | None, seed: int, watch: Watch | None,
+) -> Run:  # fmt: skip
+    callbacks = [lambda record: watch(name, record)] if watch is not None else []
+    solution = solve(problem, solver, stop=stop, seed=seed, callbacks=callbacks)
+    last = solution.trace[-1]
+    return Run(
+        name, solution.w, solution.b, solution.alpha, solution.certificate, solution.status,
+        solution.message, solution.epochs, last.seconds_solver, last.seconds_certify,
+        solution.trace, *_errors(problem, solution.w, solution.b, test),
+    )  # fmt: skip
+
+
+def _errors(
+    problem: LinearProblem, w: Array, b: float, test: tuple[Any, Array] | None
+) -> tuple[float, float | None]:
+    train = float(np.mean(problem.y * problem.scores(w, b) <= 0))
+    if test is None:
+        return train, None
+    return train, _error(test, w, b)
+
+
+def _error(test: tuple[Any, Array], w: Array, b: float) -> float:
+    return float(np.mean(test[1] * (np.asarray(test[0] @ w).ravel() + b) <= 0))
+
+
+# A peer: trains to a tolerance of its own; weights and intercept.
+Fit = Callable[[float], tuple[Array, float]]
+
+
+def _run_peer(
+    problem: LinearProblem, name: str, fit: Fit, best_dual: float, gap: float, max_seconds: float,
+    test: tuple[Any, Array] | None,
+) -> Run:  # fmt: skip
+    """Train at ever smaller tolerances, each from nothing, until the optimum is near enough."""
+    trace = Trace()
+    spent = 0.0
+    status = Status.BUDGET
+    for tolerance in PEER_TOLERANCES:
+        began = time.perf_counter()
+        w, b = fit(tolerance)
+        seconds = time.perf_counter() - began
+        spent += seconds
+        began = time.perf_counter()
+        primal = problem.primal(w, b)
+        # Rounding can put a peer that is at the optimum a hair below the bound.
+        certificate = Certificate(primal, min(primal, best_dual), "dual-solver")
+        scores = {} if test is None else {"validation_error": _error(test, w, b)}
+        trace.append(
+            Record(
+                epoch=float("nan"), seconds_solver=seconds,
+                seconds_certify=time.perf_counter() - began, primal=certificate.primal,
+                dual=certificate.dual, primal_now=certificate.primal, validation=scores,
+            )
+        )  # fmt: skip
+        if certificate.relative_gap <= gap:
+            status = Status.CONVERGED
+            break
+        if spent >= max_seconds:
+            break
+    message = f"at its own tolerance {tolerance:g}: {certificate}"
+    return Run(
+        name, w, b, None, certificate, status, message, None, seconds,
+        trace[-1].seconds_certify, trace, *_errors(problem, w, b, test),
+    )  # fmt: skip
+
+
+def _peer(name: str, problem: LinearProblem) -> Fit:
+    """How to train with another library; an error that says what is missing or impossible."""
+    if name not in PEERS:
+        raise ValueError(f"unknown peer {name!r}; known: {', '.join(PEERS)}")
+    if problem.bias == "free":
+        raise ValueError(f"{name} has no free bias; compare with bias none or regularised")
+    if problem.hard_margin or (problem.sample_weight != 1).any():
+        raise ValueError(f"{name} is compared without sample weights, at a finite C")
+    try:
+        return PEERS[name](problem)
+    except ImportError as error:
+        raise ValueError(f"the peer {name} is not installed ({error})") from None
+
+
+def _sklearn(problem: LinearProblem) -> Fit:
+    from sklearn.svm import LinearSVC
+
+    def fit(tolerance: float) -> tuple[Array, float]:
+        import warnings
+
+        model = LinearSVC(
+            C=problem.C, loss=problem.loss.name, dual=True, tol=tolerance, max_iter=10_000,
+            fit_intercept=problem.bias == "regularised", intercept_scaling=problem.bias_scale,
+            random_state=0,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it did not converge shows in the certificate
+            model.fit(problem.X, problem.y)
+        return model.coef_.ravel().astype(np.float64), float(np.ravel(model.intercept_)[0])
+
+    return fit
+
+
+def _liblinear(problem: LinearProblem) -> Fit:
+    from liblinear.liblinearutil import parameter, train
+    from liblinear.liblinearutil import problem as make_problem
+
+    if problem.bias == "regularised" and problem.bias_scale != 1:
+        raise ValueError("liblinear is compared with bias_scale = 1")
+    number = {"hinge": 3, "squared_hinge": 1}[problem.loss.name]
+    biased = problem.bias == "regularised"
+    data = make_problem(problem.y, problem.X.astype(np.float64), bias=1 if biased else -1)
+
+    def fit(tolerance: float) -> tuple[Array, float]:
+        model = train(data, parameter(f"-s {number} -c {problem.C!r} -e {tolerance!r} -q"))
+        w, b = model.get_decfun()
+        sign = 1.0 if model.get_labels()[0] == 1 else -1.0
+        weights = np.zeros(problem.n_features)
+        weights[: len(w)] = w
+        return sign * weights, sign * float(b) if biased else 0.0
+
+    return fit
+
+
+def _snapml(problem: LinearProblem) -> Fit:
+    from snapml import SupportVectorMachine
+
+    if problem.loss.name != "hinge":
+        raise ValueError("snapml is compared on the hinge")
+
+    def fit(tolerance: float) -> tuple[Array, float]:
+        model = SupportVectorMachine(
+            regularizer=1.0 / problem.C, tol=tolerance, max_iter=10_000, kernel="linear",
+            fit_intercept=problem.bias == "regularised", intercept_scaling=problem.bias_scale,
+            n_jobs=problem.n_threads, random_state=0,
+        )  # fmt: skip
+        model.fit(problem.X, problem.y)
+        b = float(np.ravel(model.intercept_)[0]) if problem.bias == "regularised" else 0.0
+        return np.ravel(model.coef_)[: problem.n_features].astype(np.float64), b
+
+    return fit
+
+
+# Imported only when asked for.
+PEERS: dict[str, Callable[[LinearProblem], Fit]] = {
+    "sklearn": _sklearn,
+    "liblinear": _liblinear,
+    "snapml": _snapml,
+}

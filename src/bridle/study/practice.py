@@ -1,0 +1,128 @@
+"""Good practice with gradient methods: rates from a subsample, epochs from held-out rows, gradients
+checked by finite differences.
+
+(Bottou, "Stochastic gradient descent tricks", 2012.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from bridle import _core
+from bridle.problems.linear import LinearProblem
+from bridle.solvers import Solver
+from bridle.solvers.shared.rate_ladder import take
+from bridle.solving.loop import solve
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Epochs, ValidationLoss
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def epochs_a_priori(
+    problem: LinearProblem,
+    solver: str | Solver = "svmsgd",
+    *,
+    sample: int | None = None,
+    max_epochs: int = 50,
+    patience: int = 5,
+    seed: int = 0,
+) -> Solution:
+    """Train on all rows for as many epochs as was best on a subsample.
+
+    Subsamples A and B are disjoint, `sample` rows each (a quarter of the rows, up to 10,000).
+    Trains on A, watching the loss on B; the number of epochs at which that was lowest is then run
+    on all.
+    """
+    m = problem.n_rows
+    n = min(m // 4, 10_000) if sample is None else sample
+    if not 1 <= n <= m // 2:
+        raise ValueError(f"sample must be in 1..{m // 2}, got {n}")
+    order = np.random.default_rng(seed).permutation(m)
+    a, b = order[:n], order[n : 2 * n]
+    if len(np.unique(problem.y[a])) < 2:
+        raise ValueError(f"a sample of {n} rows holds one class only; choose a larger `sample`")
+    b = np.sort(b)
+    watch = ValidationLoss(problem.X[b], problem.y[b], patience=patience, loss=problem.loss)
+    found = solve(take(problem, a), solver, stop=watch | Epochs(max_epochs), seed=seed)
+    losses = found.trace["validation_loss"]
+    epochs = max(1.0, float(found.trace["epoch"][int(np.nanargmin(losses))]))
+    return solve(problem, solver, stop=Epochs(epochs), seed=seed)
+
+
+def gradient(problem: LinearProblem, w: ArrayLike, b: float = 0.0) -> tuple[Array, float]:
+    """A subgradient of P at (w, b), by w and by b."""
+    joined = problem.join(w, b)
+    margins = problem.y * problem.scores(w, b)
+    pull = problem.cost * problem.loss.slope(margins) * problem.y
+    combined = np.empty_like(joined)
+    _core.combine(problem.rows, pull, combined, problem.n_threads)
+    g = joined - combined
+    if problem.bias == "none":
+        return g[:-1], 0.0
+    if problem.bias == "free":
+        return g[:-1], -float(pull.sum())
+    return g[:-1], float(g[-1]) / problem.bias_scale
+
+
+def check_gradient(
+    problem: LinearProblem,
+    w: ArrayLike,
+    b: float = 0.0,
+    *,
+    directions: int = 10,
+    step: float = 1e-5,
+    seed: int = 0,
+) -> float:
+    """The largest error of the gradient against central differences, relative to its length.
+
+    Along random directions. A kink within a step of w shows up as an error: choose another w.
+    """
+    rng = np.random.default_rng(seed)
+    w = np.asarray(w, np.float64)
+    g, gb = gradient(problem, w, b)
+    has_bias = problem.bias != "none"
+    worst = 0.0
+    for _ in range(directions):
+        d = rng.standard_normal(problem.n_features)
+        db = float(rng.standard_normal()) if has_bias else 0.0
+        length = float(np.sqrt(d @ d + db * db))
+        d, db = d * (step / length), db * (step / length)
+        difference = problem.primal(w + d, b + db) - problem.primal(w - d, b - db)
+        error = abs(difference / (2 * step) - (float(g @ d) + gb * db) / step)
+        worst = max(worst, error)
+    return worst / max(float(np.sqrt(g @ g + gb * gb)), np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class MarginReport:
+    """What a fitted model's margin looks like on its rows."""
+
+    margin: float  # 2 / |w|: the width of the street between p = -1 and p = 1
+    beyond: int  # rows at or beyond their margin: slack 0
+    inside: int  # rows inside the street on their own side: slack in (0, 1]
+    misclassified: int  # slack over 1
+    support_vectors: int  # rows with alpha > 0
+
+    def __str__(self) -> str:
+        return (
+            f"margin {self.margin:.4g}; rows beyond it {self.beyond}, inside {self.inside}, "
+            f"misclassified {self.misclassified}; support vectors {self.support_vectors}"
+        )
+
+
+def margin_report(problem: LinearProblem, w: ArrayLike, b: float, alpha: ArrayLike) -> MarginReport:
+    """The width of the margin, where the rows lie about it, and the number of support vectors."""
+    length = float(np.linalg.norm(np.asarray(w, np.float64)))
+    slack = np.maximum(0.0, 1.0 - problem.y * problem.scores(w, b))
+    # A support vector at its margin is there up to rounding.
+    slack[slack < 1e-9] = 0.0
+    return MarginReport(
+        margin=2.0 / length if length > 0 else np.inf,
+        beyond=int((slack == 0).sum()),
+        inside=int(((slack > 0) & (slack <= 1)).sum()),
+        misclassified=int((slack > 1).sum()),
+        support_vectors=int((np.asarray(alpha) > 0).sum()),
+    )
