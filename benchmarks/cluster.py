@@ -26,7 +26,17 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bridle import (Cocoa, DistributedProblem, DualCoordinateDescent, Epochs, Gap, LinearProblem, Seconds, _core, solve)
+from bridle import (
+    Cocoa,
+    DistributedProblem,
+    DualCoordinateDescent,
+    Epochs,
+    Gap,
+    LinearProblem,
+    Seconds,
+    _core,
+    solve,
+)
 from bridle.data import make_corpus
 from bridle.rows.cluster.local import LocalParts
 

@@ -138,7 +138,7 @@ class Bridle(Contestant):
         return data.X, data.y
 
     def fit(self, ready: Any, C: float, setting: Any, n_threads: int) -> np.ndarray:
-        from bridle import (Epochs, Gap, LinearProblem, Seconds, solve)
+        from bridle import Epochs, Gap, LinearProblem, Seconds, solve
 
         X, y = ready
         problem = LinearProblem(X, y, C, n_threads=n_threads)

@@ -14,7 +14,7 @@ import time
 import warnings
 
 import numpy as np
-from bridle import (LinearProblem, Pegasos, _core, lam_to_C)
+from bridle import LinearProblem, Pegasos, _core, lam_to_C
 from bridle.data import make_corpus
 from bridle.solvers import solver_from
 

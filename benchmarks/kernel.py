@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bridle import (Gap, KernelProblem, Seconds, Smo, solve)
+from bridle import Gap, KernelProblem, Seconds, Smo, solve
 from bridle.data import read_svmlight
 from bridle.objective.point import Iterate
 from bridle.problems.kernel import Expansion

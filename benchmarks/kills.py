@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bridle import (DaskRows, DistributedProblem, Epochs, Gap, LinearProblem, load_model, solve)
+from bridle import DaskRows, DistributedProblem, Epochs, Gap, LinearProblem, load_model, solve
 from bridle.data import make_corpus, read_arrow, write_arrow, write_svmlight
 
 KINDS = ("converter", "trainer", "worker")

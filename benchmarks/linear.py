@@ -86,7 +86,7 @@ def primal(data: Data, w: np.ndarray, C: float) -> float:
 
 def find_optimum(data: Data, C: float, limit: float) -> tuple[float, float]:
     """P* from below, and how far off it may be."""
-    from bridle import (Epochs, Gap, LinearProblem, Seconds, solve)
+    from bridle import Epochs, Gap, LinearProblem, Seconds, solve
 
     problem = LinearProblem(data.X.astype(np.float64), data.y, C)
     stop = Gap(1e-8) | Epochs(1_000_000) | Seconds(limit)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from bridle import (Epochs, Gap, LinearProblem, lam_to_C, solve)
+from bridle import Epochs, Gap, LinearProblem, lam_to_C, solve
 from bridle.data import make_corpus
 
 SIZES = (50_000, 100_000, 200_000, 400_000, 781_265)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import (Epochs, Gap, Seconds, ValidationLoss, solve)
+from bridle import Epochs, Gap, Seconds, ValidationLoss, solve
 
 from experiments.common import LAM, Data, key_above, line, told
 

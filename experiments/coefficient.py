@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridle import (Epochs, Gap, LinearProblem, SgdS, solve)
+from bridle import Epochs, Gap, LinearProblem, SgdS, solve
 
 from experiments.common import Data, key_above, line, plain_ticks
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from bridle import (Gap, LinearProblem, Seconds, Solver, _core, lam_to_C, solve)
+from bridle import Gap, LinearProblem, Seconds, Solver, _core, lam_to_C, solve
 from bridle.study.plots import COLOURS, LINES, MARKERS
 
 LAM = 1e-4  # the lam of the published numbers on RCV1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import (Epochs, SvmSgd, ValidationLoss, epochs_a_priori, solve)
+from bridle import Epochs, SvmSgd, ValidationLoss, epochs_a_priori, solve
 
 from experiments.common import Data, key_above, line, plain_ticks
 

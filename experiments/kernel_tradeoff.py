@@ -17,7 +17,16 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bridle import (BudgetedPegasos, Epochs, Gap, KernelProblem, Nystrom, RandomFeatures, Seconds, solve)
+from bridle import (
+    BudgetedPegasos,
+    Epochs,
+    Gap,
+    KernelProblem,
+    Nystrom,
+    RandomFeatures,
+    Seconds,
+    solve,
+)
 from bridle.data import read_svmlight
 
 DATA = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from bridle import (LinearProblem, Pegasos, Steps, lam_to_C, solve)
+from bridle import LinearProblem, Pegasos, Steps, lam_to_C, solve
 
 from experiments.common import Data, course, geometric, key_above, level, line, optimum, told
 

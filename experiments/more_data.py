@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from bridle import (Gap, Pegasos, Seconds, solve)
+from bridle import Gap, Pegasos, Seconds, solve
 
 from experiments.common import Data, course, geometric, line, plain_ticks
 

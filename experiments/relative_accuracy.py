@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import (Epochs, Gap, LinearProblem, Seconds, SgdM, SgdS, Solver, ValidationLoss, solve)
+from bridle import Epochs, Gap, LinearProblem, Seconds, SgdM, SgdS, Solver, ValidationLoss, solve
 
 from experiments.common import Data, line, told
 

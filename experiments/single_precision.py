@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import (AveragedSgd, LinearProblem, SgdM, SgdQn, Solver, SvmSgd)
+from bridle import AveragedSgd, LinearProblem, SgdM, SgdQn, Solver, SvmSgd
 from bridle.solvers.shared.rate_ladder import search_eta0
 
 from experiments.common import Data, course, key_above, line, optimum

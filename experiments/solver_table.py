@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from bridle import (Epochs, Gap, Seconds, solve)
+from bridle import Epochs, Gap, Seconds, solve
 
 from experiments.common import Data, told
 

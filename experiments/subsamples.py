@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import numpy as np
-from bridle import (ConjugateGradients, Gap, Hinge, Seconds, SvmSgd, ValidationLoss, solve)
+from bridle import ConjugateGradients, Gap, Hinge, Seconds, SvmSgd, ValidationLoss, solve
 
 from experiments.common import LAM, Data, geometric, key_above, line, plain_ticks
 

@@ -14,8 +14,8 @@ import bridle
 import numpy as np
 import pytest
 from bridle.errors import ModelError
+from bridle.files import container as model_io
 from bridle.matrix.fingerprint import fingerprint
-from bridle.models import storage as model_io
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.models.storage import load_model, save_model

@@ -19,7 +19,8 @@ from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.objective.certificate import Certificate
 from bridle.rows.disk.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
 from bridle.rows.disk.ranges import RowStream
-from bridle.solvers import solver_from, streamed
+from bridle.solvers import solver_from
+from bridle.solvers.shared import stored as streamed
 from bridle.solvers.shared.stored import ROW_BYTES, Descent
 
 N = 3000

@@ -193,7 +193,7 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         _, qid = self._take_queries(X, qid)
         loss, grades = ranking_loss_from(self.loss), np.asarray(y, np.float64)
         if loss.graded:
-            return metrics.mean(metrics.pair_accuracy(grades, scores, qid))
+            return float(metrics.mean(metrics.pair_accuracy(grades, scores, qid)))
         relevant = grades > self.threshold
         if loss.name == "map":
             values = metrics.average_precision(relevant, scores, qid)
@@ -206,7 +206,7 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
             found = metrics.precision_at_k(relevant, scores, qid, k=loss.k)
             best = metrics.precision_at_k(relevant, relevant, qid, k=loss.k)
             values = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
-        return metrics.mean(values)
+        return float(metrics.mean(values))
 
     def to_model(self) -> RankingModel:
         """For `save_model`."""

@@ -1,9 +1,9 @@
 """Where a run is, saved at intervals, so that another process can go on from there.
 
-A checkpoint is a file in the container of models: the solver's w, b and alpha, and what they belong
-to. It is written under another name, flushed to the disk and renamed: whenever the process dies, the
-file is the newest complete one. It holds no certificate: the run that goes on judges its own points,
-from the data.
+A checkpoint is a file in the container of models: the solver's w, b and alpha, and what they
+belong to. It is written under another name, flushed to the disk and renamed: whenever the process
+dies, the file is the newest complete one. It holds no certificate: the run that goes on judges its
+own points, from the data.
 """
 
 from __future__ import annotations
