@@ -54,7 +54,7 @@ def simulate(X, y, C, n_parts, work, max_epochs, max_seconds):
     found = solve(problem, Cocoa(work=work), stop=stop)
     return {
         "C": C, "parts": n_parts, "work": work, "epochs": found.epochs,
-        "rounds": problem.report.rounds,
+        "rounds": problem.sides.report.rounds,
         "gap": found.certificate.relative_gap, "converged": found.converged,
     }  # fmt: skip
 
@@ -79,7 +79,7 @@ def on_dask(X, y, C, n_workers, work):
         seconds = time.perf_counter() - clock
         return {
             "C": C, "workers": n_workers, "work": work, "epochs": found.epochs,
-            "rounds": problem.report.rounds, "seconds": seconds,
+            "rounds": problem.sides.report.rounds, "seconds": seconds,
             "overhead_per_message_ms": 1e3 * rows.seconds_overhead / rows.rounds,
             "bytes_per_round_per_worker": rows.bytes_moved / rows.rounds / n_workers,
             "gap": found.certificate.relative_gap,

@@ -101,7 +101,7 @@ def programmes(problem, n_cuts):
     for _ in range(n_cuts):
         active = problem.y * problem.scores(w) < 1
         g = np.zeros(problem.n_features + 1)
-        _core.combine(problem.rows, problem.signed_cost * active, g, problem.n_threads)
+        _core.combine(problem.rows.view, problem.signed_cost * active, g, problem.n_threads)
         model.add(g, float(problem.cost @ active))
         yield model.gram.copy(), model.r.copy()
         w = model.solve().w[:-1]

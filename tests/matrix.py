@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, solve
+from bridle.objective.losses import loss_from
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES, SCORES, STEPS
 from bridle.solvers import REGISTRY, Solver, solver_class, solver_from
 
 
@@ -52,8 +55,12 @@ DTYPES = ("float32", "float64")
 STORAGES = ("csr-32", "csr-64", "dense")
 
 
+# What a linear problem with its rows in memory offers.
+MEMORY = frozenset({WEIGHTS, STEPS, SCORES, RANGES})
+
+
 def linear_names():
-    return [name for name in REGISTRY if "linear" in solver_class(name).kinds]
+    return [name for name in REGISTRY if solver_class(name).needs <= MEMORY]
 
 
 def small_data(seed=0, n_rows=90, n_features=12, *, dtype="float64", storage="dense"):
@@ -102,7 +109,7 @@ def cells():
         kind = solver_class(name)
         for loss in LOSSES:
             for bias in BIASES:
-                if loss in kind.losses and bias in kind.biases:
+                if kind.can_minimise(loss_from(loss)) and bias in kind.biases:
                     yield name, loss, bias
 
 

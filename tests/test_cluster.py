@@ -77,8 +77,8 @@ def test_a_bag_of_csr_blocks_two_workers_one_machine(client, corpus):
     assert found.epochs <= 2 * one.epochs
     # One vector each way in a round, of float32; two of float64 in a certificate.
     width = X.shape[1] + 1
-    per_round = 2 * 2 * 4 * width * problem.report.rounds
-    per_certificate = 2 * 2 * 8 * width * problem.report.certificates
+    per_round = 2 * 2 * 4 * width * problem.sides.report.rounds
+    per_certificate = 2 * 2 * 8 * width * problem.sides.report.certificates
     assert per_round < rows.bytes_moved < 1.1 * (per_round + per_certificate) + 16 * width + 10**4
     assert rows.seconds_overhead > 0
     again = solve(problem.variant(C=0.1), stop=Gap(1e-3) | Epochs(100))  # the rows are still there

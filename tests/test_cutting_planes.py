@@ -51,7 +51,7 @@ def test_cut_kernel_equals_numpy(storage, bias):
     w = np.random.default_rng(1).normal(size=problem.n_features + 1)
     scores, g = np.empty(problem.n_rows), np.empty(problem.n_features + 1)
     active = np.empty(problem.n_rows, np.uint8)
-    r = _core.margin_cut(problem.rows, w, problem.signed_cost, scores, active, g, 2)
+    r = _core.margin_cut(problem.rows.view, w, problem.signed_cost, scores, active, g, 2)
     constant = problem.bias_scale if bias == "regularised" else 0.0
     X = np.hstack([reference.dense(problem.X), np.full((problem.n_rows, 1), constant)])
     np.testing.assert_allclose(scores, X @ w, atol=1e-12)

@@ -8,13 +8,13 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, _core, solve
+from bridle import DistributedProblem, Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus
 from bridle.fitting.cluster import gathered, solve_classes
 from bridle.matrix.fingerprint import fingerprint
-from bridle.problems.distributed import DistributedProblem, LostError
 from bridle.rows.cluster.local import LocalParts, PartsLostError
-from bridle.rows.cluster.part import Block, Objective, Order, Part
+from bridle.rows.cluster.part import Against, Block, Order, Part
+from bridle.rows.cluster.sides import LostError
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 
 TOL = 1e-3
@@ -91,8 +91,8 @@ def test_any_amount_of_local_work_converges(corpus, work):
     check_certificate(found, X, y, 0.1, loss="hinge", bias="none")
     # Epochs are visits: rows that rest at their bounds are not visited, and buckets are whole.
     assert found.epochs == found.steps / len(y)
-    assert found.epochs <= 1.5 * work * problem.report.rounds
-    assert problem.report.rounds >= 2
+    assert found.epochs <= 1.5 * work * problem.sides.report.rounds
+    assert problem.sides.report.rounds >= 2
 
 
 def test_the_dual_never_falls(corpus):
@@ -170,7 +170,7 @@ def test_lost_parts_never_make_a_certificate_false(corpus, tmp_path, seed, bias,
     found = solve(problem, stop=STOP)
     parts.calm = True
     assert found.converged
-    assert problem.report.losses
+    assert problem.sides.report.losses
     check_certificate(found, X, y, 0.3, loss="hinge", bias=bias)
 
 
@@ -182,9 +182,9 @@ def test_a_checkpoint_saves_the_work_of_a_lost_part(corpus, tmp_path):
     saved = np.load(next(tmp_path.glob("*-1.npy")))
     assert saved.shape == (500,)
     parts.lose(1)
-    problem.run.recover(PartsLostError([1], "part 1"))
+    problem.sides.run.recover(PartsLostError([1], "part 1"))
     alpha = np.concatenate(
-        [state.alpha() for state in parts.parts[1].runs[problem.run.number].states]
+        [state.alpha() for state in parts.parts[1].runs[problem.sides.run.number].states]
     )
     assert np.allclose(alpha, saved, rtol=1e-6)
 
@@ -194,7 +194,7 @@ def test_rows_that_rest_are_woken_by_the_gap_of_whole_epochs(corpus):
     X, y = corpus
     part = Part(0, [Block("all", X[:300], y[:300])])
     part.encode(np.array([-1, 1]))
-    part.open(0, Objective(1.0, "hinge", "none", 1.0, 1), 0, None, None)
+    part.open(0, Against(1.0, "hinge", "none", 1.0, 1), 0, None, None)
     order = Order(1.0, np.zeros(X.shape[1] + 1), 0.0, 0.0, np.ones(X.shape[1] + 1), 0.2, 32)
     seen = [part.visit(0, order).gap for _ in range(5)]
     state = part.runs[0].states[0]
@@ -228,7 +228,7 @@ def test_workers_forget_what_nobody_can_ask_for(corpus, tmp_path):
     alpha, lost = gathered(found)
     assert alpha is None
     assert "lost" in lost
-    problem.encode([1])
+    problem.rows.encode([1])
     del found
     gc.collect()
     solve(problem.variant(C=0.1, positive=1), stop=Epochs(1))
@@ -238,9 +238,9 @@ def test_workers_forget_what_nobody_can_ask_for(corpus, tmp_path):
 def test_the_fingerprint_is_that_of_one_machine(corpus):
     X, y = corpus
     for n_parts in (1, 3):
-        assert DistributedProblem(LocalParts(X, y, n_parts)).fingerprint() == fingerprint(X, y)
+        assert DistributedProblem(LocalParts(X, y, n_parts)).rows.fingerprint() == fingerprint(X, y)
     dense = X[:, :50].toarray()
-    assert DistributedProblem(LocalParts(dense, y, 2)).fingerprint() == fingerprint(dense, y)
+    assert DistributedProblem(LocalParts(dense, y, 2)).rows.fingerprint() == fingerprint(dense, y)
 
 
 def test_bad_blocks_are_named():
@@ -365,8 +365,8 @@ def test_a_part_lost_between_runs_learns_its_classes_again(corpus, method):
     if method == "forget":
         check_certificate(solve(problem, stop=STOP), X, y, 0.3, loss="hinge", bias="none")
     elif method == "codes":
-        assert np.array_equal(np.concatenate(problem.ask("codes")), (y > 0) * 1)
+        assert np.array_equal(np.concatenate(problem.rows.ask("codes")), (y > 0) * 1)
     else:
-        found = problem.ask("errors", first.w[None], np.zeros(1))
+        found = problem.rows.ask("errors", first.w[None], np.zeros(1))
         assert sum(used for _, used in found) == len(y)
     assert not left

@@ -178,4 +178,4 @@ def test_sizes_are_checked():
         _core.clipped_sum(two, two, 0.0, two, one, two, two)
     problem = matrix.small_problem()
     with pytest.raises(ValueError, match="out has 3 entries"):
-        _core.weighted_gram(problem.rows, np.ones(problem.n_rows), np.zeros((3, 3)), 1)
+        _core.weighted_gram(problem.rows.view, np.ones(problem.n_rows), np.zeros((3, 3)), 1)

@@ -204,7 +204,7 @@ def test_norma_equals_its_twin_and_the_bound_on_truncation_holds(tau):
     solver = Norma(eta0=eta0, terms=tau)
     m, rho = problem.n_rows, 0.05
     kernel = _core.norma(
-        problem.rows, problem.signed_cost, problem.squared_norms,
+        problem.rows.view, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), rho, tau, "epochs", 1,
     )  # fmt: skip
     kernel.run(3 * m, _core.Rng(5))
@@ -259,7 +259,7 @@ def test_the_free_dual_bound_is_the_dual():
     problem, epochs = matrix.small_problem(), 50
     m, lam = problem.n_rows, problem.lam
     kernel = _core.margin_perceptron(
-        problem.rows, problem.signed_cost / problem.C, problem.squared_norms,
+        problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=0,
         repeat=1, repeats="exact", sampling="epochs", bucket=1,
     )  # fmt: skip
@@ -290,7 +290,7 @@ def test_mpu_proves_its_bound_with_a_quiet_pass():
     problem = matrix.small_problem(weighted=False)
     B = 16
     kernel = _core.margin_perceptron_unlearning(
-        problem.rows, problem.signed_cost, problem.squared_norms,
+        problem.rows.view, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(problem.n_rows), B, False, 1,
     )  # fmt: skip
     rng = _core.Rng(0)

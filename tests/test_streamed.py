@@ -17,11 +17,12 @@ from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedPr
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.objective.certificate import Certificate
+from bridle.rows.disk.kept import ROW_BYTES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
-from bridle.rows.disk.ranges import RowStream
+from bridle.rows.disk.ranges import DiskRows
 from bridle.solvers import solver_from
 from bridle.solvers.shared import stored as streamed
-from bridle.solvers.shared.stored import ROW_BYTES, Descent
+from bridle.solvers.shared.stored import Descent
 
 N = 3000
 
@@ -40,7 +41,7 @@ def path(data: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def streaming(problem: StreamedProblem, *, keep: int = 0, on_disk: bool = False) -> None:
     """Make it read its rows in every epoch, however little memory they need."""
-    stream = problem.stream
+    stream = problem.rows
     largest = int(stream.sizes.max()) + 64
     stream.plan = MemoryPlan(False, 2, largest, keep, on_disk)
     stream.vectors = RowVectors(problem.n_rows, on_disk)
@@ -92,23 +93,23 @@ def test_the_rows_kept_in_memory_save_reading(path: Path) -> None:
         streaming(problem, keep=keep)
         solution = solve(problem, "dcd", stop=Gap(1e-4) | Epochs(200))
         assert solution.converged
-        found[keep] = problem.stream.bytes_read
+        found[keep] = problem.rows.bytes_read
     assert found[1 << 18] < 0.8 * found[0]
     assert found[1 << 24] < 0.4 * found[0]
 
 
 def test_copies_stay_within_their_bytes(path: Path) -> None:
     problem = StreamedProblem(path, 2.0)
-    entry = problem.source.dtype.itemsize + problem.source.column_dtype.itemsize
+    entry = problem.rows.source.dtype.itemsize + problem.rows.source.column_dtype.itemsize
     for keep in (1 << 10, 1 << 17, 1 << 18):
         streaming(problem, keep=keep)
         state, rng = Descent(problem, None, bucket=32, n_blocks=1), _core.Rng(0)
         kept, most, made_room = state.kept, 0, 0
         assert kept is not None
         for _ in range(3):
-            for piece in problem.pieces():
+            for part, piece in problem.sides.pieces():
                 before = kept.n_rows
-                state.visit(piece, rng)
+                state.visit(part, piece, rng)
                 made_room += kept.n_rows < before
                 most = max(most, ROW_BYTES * kept.n_rows + entry * kept.nnz)
             state.end_epoch(rng)
@@ -220,9 +221,9 @@ def test_the_same_seed_gives_the_same_bits_with_and_without_reading_ahead(path: 
         problem = StreamedProblem(path, 1.0, bias="regularised", n_threads=buffers)
         if buffers is not None:
             streaming(problem)
-            plan = problem.stream.plan
+            plan = problem.rows.plan
             assert plan is not None
-            problem.stream.plan = MemoryPlan(False, buffers, plan.buffer_bytes, keep, False)
+            problem.rows.plan = MemoryPlan(False, buffers, plan.buffer_bytes, keep, False)
         found.append(solve(problem, seed=5))
     for one, other in ((0, 1), (0, 2), (3, 4)):
         assert np.array_equal(found[one].w, found[other].w)
@@ -234,8 +235,8 @@ def test_one_range_is_the_solver_in_memory(data: Any, tmp_path: Path) -> None:
     X, y = data
     write_arrow(tmp_path / "one.arrow", X, y)
     problem = StreamedProblem(tmp_path / "one.arrow", 1.0, bias="regularised")
-    problem.stream.ranges = problem.source.ranges(1 << 40)
-    problem.stream.sizes = np.array([problem.source.range_bytes(problem.stream.ranges[0])])
+    problem.rows.ranges = problem.rows.source.ranges(1 << 40)
+    problem.rows.sizes = np.array([problem.rows.source.range_bytes(problem.rows.ranges[0])])
     twin = LinearProblem(X, y, 1.0, bias="regularised")
     # From a point: the first epoch from zero visits some rows twice, in memory.
     start = solve(twin, "dcd", stop=Epochs(2))
@@ -351,7 +352,7 @@ def test_damaged_files_end_in_an_error_or_in_other_numbers_never_in_a_crash(
         try:
             rows = open_arrow(damaged)
             for memory in (None, 1 << 40):
-                stream = RowStream(rows, memory=memory)
+                stream = DiskRows(rows, memory=memory)
                 for part in stream.parts():
                     assert part.rows.n_rows > 0
             outcomes["read"] += 1

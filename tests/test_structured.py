@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, solve
+from bridle.problems.base import ORACLE
 from bridle.solvers import REGISTRY, solver_class, solver_from
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.structured import OracleError, StructuredProblem, check_oracle
@@ -14,7 +15,7 @@ from bridle.structured.oracle import SparseVector, sparse_vector
 
 from structured_cases import both_problems, chain_data, exact_optimum, plain_primal
 
-NAMES = [name for name in REGISTRY if "structured" in solver_class(name).kinds and name != "auto"]
+NAMES = [name for name in REGISTRY if solver_class(name).needs == {ORACLE} and name != "auto"]
 GAPS = {"subgradient": 0.02}
 
 

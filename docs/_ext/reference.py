@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import bridle
-from bridle.solvers import REGISTRY, VARIANTS
+from bridle.solvers import REGISTRY
 
 # title -> where its names live: a new public name is filed by its module.
 CHAPTERS = {
@@ -73,9 +73,11 @@ def _within(home: str, modules: tuple[str, ...]) -> bool:
 def _solver_classes() -> dict[str, tuple[str, str]]:
     """Class -> (registered name, module), kernel variants beside the linear ones."""
     found = {"Solver": ("", "bridle.solvers.base"), "Iterate": ("", "bridle.solvers.base")}
-    for entries in (REGISTRY, *VARIANTS.values()):
-        for name, (module, attribute) in entries.items():
-            found.setdefault(attribute, (name, module))
+    for name, entries in REGISTRY.items():
+        for module, attribute in (entry.split(":") for entry in entries):
+            own = name if name != "auto" or module == "auto" else ""
+            if own:
+                found.setdefault(attribute, (own, f"bridle.solvers.{module}"))
     return found
 
 

@@ -304,7 +304,7 @@ class _Solved:
         little more length buys what is left of the loss.
         """
         found = self.sums.certificate(C)
-        if self.problem.loss.name != "hinge":
+        if not self.problem.loss.unit_slope:
             return 1.0, found
         weights, squared_norm = self.problem.sample_weight, 2.0 * self.sums.half_squared_norm
         s = scale_within(self.margins, squared_norm, C * weights, 1.0, C / self.sums.C)
@@ -324,7 +324,7 @@ class _Solved:
         alpha = self.solution.alpha
         d = start.alpha - alpha
         moving = np.count_nonzero(d)
-        if self.problem.loss.name != "hinge" or not 0 < 2 * moving < np.count_nonzero(alpha):
+        if not self.problem.loss.unit_slope or not 0 < 2 * moving < np.count_nonzero(alpha):
             return start
         w = self.problem.weights(d)
         constant = self.problem.constant_feature * inner(d, self.problem.y)

@@ -24,7 +24,6 @@ import numpy as np
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
-from bridle.problems.distributed import DistributedProblem
 from bridle.problems.linear import LinearProblem
 from bridle.rows.cluster.dask_rows import as_rows, is_remote
 from bridle.solvers import Solver
@@ -49,12 +48,12 @@ class Sums:
     bounded: bool  # hinge: alpha_i <= C_i
 
     @classmethod
-    def of(cls, problem: LinearProblem | DistributedProblem, solution: Solution) -> Sums:
+    def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
         """Without a look at the data."""
         half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
         N = 2.0 * (value - solution.certificate.dual)
-        return cls(problem.C, half, loss, S, N, curvature, problem.loss.name == "hinge")
+        return cls(problem.C, half, loss, S, N, curvature, problem.loss.bounded_dual)
 
     def certificate(self, C: float) -> Certificate:
         """The certificate of the same w and of the best scale of the same alpha at another C."""
@@ -165,7 +164,7 @@ def path(
     problem: Any
     if is_remote(X):
         rows = as_rows(X, y, sample_weight)
-        problem = DistributedProblem(rows, C_min, loss=loss, bias=bias, bias_scale=bias_scale)
+        problem = LinearProblem(rows, None, C_min, loss=loss, bias=bias, bias_scale=bias_scale)
     else:
         if y is None:
             raise ValueError("y is missing: only rows on a cluster bring their labels")
@@ -173,7 +172,7 @@ def path(
             X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
             sample_weight=sample_weight, n_threads=n_threads,
         )  # fmt: skip
-    if problem.loss.name not in ("hinge", "squared_hinge"):
+    if not problem.loss.quadratic:
         raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:

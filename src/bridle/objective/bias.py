@@ -1,39 +1,46 @@
-"""The best intercept for given scores: min_b sum_i C_i loss(y_i (s_i + b)), exactly.
+"""The kinds of bias, and the best intercept for given scores: min_b sum_i C_i loss(y_i (s_i + b)).
 
-Each row has one breakpoint, t_i = target y_i - s_i, where its margin reaches the loss's
-target (1, or 0 for the perceptron's loss). Rows of class +1 pay for
-b < t_i, rows of class -1 for b > t_i.
+bias "none": b = 0. "regularised": a constant feature, part of |w|^2. "free": b is not penalised.
+
+Each row has one breakpoint, t_i = target y_i - s_i, where its margin reaches the loss's target (1,
+or 0 for the perceptron's loss). Rows of class +1 pay for b < t_i, rows of class -1 for b > t_i.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from bridle.objective.losses import Loss
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+Bias = Literal["none", "regularised", "free"]
+BIASES = ("none", "regularised", "free")
 
-def best_bias(scores: Array, y: Array, cost: Array, loss: Loss) -> float:
-    """The b that minimises the sum of losses."""
-    if np.isinf(cost).any():
-        return _widest(scores, y, cost)
-    t = loss.target * y - scores
+
+def bias_precision(bias: Bias, bias_scale: float) -> float:
+    """The factor of b^2/2 in the objective: 0 for a free bias, infinite for none."""
+    if bias == "regularised":
+        return bias_scale**-2
+    return 0.0 if bias == "free" else np.inf
+
+
+def hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
+    """Exactly, for the hinge: where the slope of the sum changes its sign."""
     order = np.argsort(t, kind="stable")
-    find = {"hinge": _hinge, "squared_hinge": _squared_hinge, "perceptron": _hinge}[loss.name]
-    return find(t[order], y[order] > 0, cost[order])
-
-
-def _hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
+    t, positive, cost = t[order], positive[order], cost[order]
     # The slope starts at minus the weight of class +1 and rises by C_i at each breakpoint.
     target = cost[positive].sum()
     k = int(np.searchsorted(np.cumsum(cost), target * (1 - 1e-15)))
     return float(t[min(k, len(t) - 1)])
 
 
-def _squared_hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
+def squared_hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
+    """Exactly, for the squared hinge: the weighted mean of the active breakpoints."""
+    order = np.argsort(t, kind="stable")
+    t, positive, cost = t[order], positive[order], cost[order]
     # Between breakpoints k-1 and k half the derivative is weight * b - moment: rows of class -1 up
     # to k-1 and rows of class +1 from k on are active.
     up, down = np.where(positive, cost, 0.0), np.where(positive, 0.0, cost)
@@ -48,8 +55,30 @@ def _squared_hinge(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
     return float(moment[k - 1] / weight[k - 1]) if weight[k - 1] > 0 else float(t[k])
 
 
-def _widest(scores: Array, y: Array, cost: Array) -> float:
-    # The hard margin: halfway between the classes.
+def convex_bias(slope: Callable[[float], float], t: Array) -> float:
+    """For any convex loss: bisection on the slope, which never falls, from the breakpoints on."""
+    low, high = float(t.min()) - 1.0, float(t.max()) + 1.0
+    for _ in range(60):
+        if slope(low) <= 0:
+            break
+        low -= high - low
+    for _ in range(60):
+        if slope(high) >= 0:
+            break
+        high += high - low
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if slope(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def widest_bias(scores: Array, y: Array, cost: Array) -> float:
+    """The hard margin: halfway between the classes."""
     up, down = (cost > 0) & (y > 0), (cost > 0) & (y < 0)
     if not (up.any() and down.any()):
         empty = "-1" if up.any() else "+1"
@@ -58,7 +87,3 @@ def _widest(scores: Array, y: Array, cost: Array) -> float:
             f"{empty} have weight 0"
         )
     return float(-(scores[up].min() + scores[down].max()) / 2)
-
-
-Bias = Literal["none", "regularised", "free"]
-BIASES = ("none", "regularised", "free")

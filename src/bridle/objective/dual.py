@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from bridle.objective.losses import Loss
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
 
-def rescaled(alpha: Array, upper: Array, ratio: float, loss: str) -> Array:
+def rescaled(alpha: Array, upper: Array, ratio: float, loss: Loss) -> Array:
     """Dual variables of a problem for `ratio` times its C, where their bounds are `upper`."""
-    if loss != "hinge":
+    if not loss.bounded_dual:
         return alpha
     at_bound = (alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0)
     return np.where(at_bound, upper, np.minimum(alpha, upper))

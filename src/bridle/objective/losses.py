@@ -6,39 +6,21 @@ The primal is 1/2 |w|^2 + sum_i C_i loss(p_i). Its dual is
 
 with loss* the convex conjugate; the first sum is `dual_value` here, finite for
 0 <= alpha_i <= `upper(C_i)`.
+
+A loss is one class here, and one struct in core/losses.hpp if compiled steps are to know it. What
+else solvers need to know of a loss are properties of the class, never its name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
+from bridle.objective.bias import convex_bias, hinge_bias, squared_hinge_bias, widest_bias
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-
-
-class Loss(Protocol):
-    """What a problem asks of a loss."""
-
-    name: ClassVar[str]
-    target: ClassVar[float]  # the margin from which on the loss is 0
-
-    def value(self, p: Array) -> Array:
-        """The loss at margins p."""
-
-    def slope(self, p: Array) -> Array:
-        """Minus a subgradient of the loss at margins p; never negative."""
-
-    def upper(self, cost: Array) -> Array:
-        """The largest feasible dual variable of a row of this cost."""
-
-    def dual_value(self, alpha: Array, cost: Array) -> float:
-        """The part of the dual that is not 1/2 |w|^2."""
-
-    def squared_radius(self, cost: Array) -> float:
-        """A bound on |w*|^2."""
 
 
 def inner(a: Array, b: Array) -> float:
@@ -56,12 +38,85 @@ def weighted_sum(cost: Array, values: Array) -> float:
     return inner(cost, values)
 
 
+class Loss:
+    """What a problem and the solvers ask of a loss: convex, never rising, never negative.
+
+    A loss of your own gives `name`, `value`, `slope`, `upper` and `dual_value`; the rest has
+    defaults that follow from these.
+    """
+
+    name: ClassVar[str]
+    target: ClassVar[float] = 1.0  # the margin from which on the loss is 0, or nearly
+    core: ClassVar[str | None] = None  # the struct in core, if compiled steps know the loss
+    # What solvers may need:
+    bounded_dual: ClassVar[bool] = True  # alpha_i <= a multiple of C_i
+    smooth: ClassVar[bool] = False  # its slope has no jumps
+    unit_slope: ClassVar[bool] = False  # its slope is 1 below the target and 0 beyond
+    quadratic: ClassVar[bool] = False  # the hinge or its square: one kink, at the target
+    certifiable: ClassVar[bool] = True  # its dual values rise above 0
+
+    def value(self, p: Array) -> Array:
+        """The loss at margins p."""
+        raise NotImplementedError
+
+    def slope(self, p: Array) -> Array:
+        """Minus a subgradient of the loss at margins p; never negative, never rising."""
+        raise NotImplementedError
+
+    def upper(self, cost: Array) -> Array:
+        """The largest feasible dual variable of a row of this cost."""
+        raise NotImplementedError
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:
+        """The part of the dual that is not 1/2 |w|^2."""
+        raise NotImplementedError
+
+    def squared_radius(self, cost: Array) -> float:
+        """A bound on |w*|^2: 1/2 |w*|^2 <= P(0), if nothing better is known."""
+        return 2.0 * float(self.value(np.zeros(1))[0]) * float(cost.sum())
+
+    def step(self, alpha: float, p: float, q: float, cost: float) -> float:
+        """The best alpha of one row of margin p and squared length q, the others fixed.
+
+        It is where alpha = C slope(p + q (alpha - before)), whose right side never rises.
+        """
+        low, high = 0.0, float(self.upper(np.array([cost]))[0])
+        if not np.isfinite(high):
+            high = max(1.0, 2.0 * alpha)
+            while self._pull(high, alpha, p, q, cost) > high:
+                high *= 2.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if self._pull(middle, alpha, p, q, cost) > middle:
+                low = middle
+            else:
+                high = middle
+        return 0.5 * (low + high)
+
+    def _pull(self, a: float, alpha: float, p: float, q: float, cost: float) -> float:
+        return cost * float(self.slope(np.array([p + q * (a - alpha)]))[0])
+
+    def best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        """The b that minimises sum_i C_i loss(y_i (s_i + b)); exactly for the losses we ship."""
+        if np.isinf(cost).any():
+            return widest_bias(scores, y, cost)
+        return self._best_bias(scores, y, cost)
+
+    def _best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        def slope(b: float) -> float:
+            return -inner(cost * y, self.slope(y * (scores + b)))
+
+        return convex_bias(slope, self.target * y - scores)
+
+
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Loss):
     """max(0, 1 - p)."""
 
     name: ClassVar[str] = "hinge"
-    target: ClassVar[float] = 1.0
+    core: ClassVar[str | None] = "hinge"
+    unit_slope: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = True
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p)
@@ -78,13 +133,19 @@ class Hinge:
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum())
 
+    def _best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        return hinge_bias(y - scores, y > 0, cost)
+
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(Loss):
     """max(0, 1 - p)^2."""
 
     name: ClassVar[str] = "squared_hinge"
-    target: ClassVar[float] = 1.0
+    core: ClassVar[str | None] = "squared_hinge"
+    bounded_dual: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = True
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p) ** 2
@@ -102,9 +163,12 @@ class SquaredHinge:
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum()) / 2.0
 
+    def _best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        return squared_hinge_bias(y - scores, y > 0, cost)
+
 
 @dataclass(frozen=True)
-class PerceptronLoss:
+class PerceptronLoss(Loss):
     """max(0, -p): pays for misclassified rows only.
 
     With a regulariser the minimum is w = 0 and every dual value is at most 0, so no relative gap
@@ -113,6 +177,9 @@ class PerceptronLoss:
 
     name: ClassVar[str] = "perceptron"
     target: ClassVar[float] = 0.0
+    core: ClassVar[str | None] = "perceptron"
+    unit_slope: ClassVar[bool] = True
+    certifiable: ClassVar[bool] = False
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, -p)
@@ -128,6 +195,9 @@ class PerceptronLoss:
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return 0.0
+
+    def _best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        return hinge_bias(-scores, y > 0, cost)
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge(), PerceptronLoss())}

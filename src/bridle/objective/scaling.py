@@ -13,7 +13,8 @@ def C_to_lam(C: float, n_rows: int) -> float:  # noqa: N802
     return 1.0 / (n_rows * C)
 
 
-def _check_C(C: float) -> float:  # noqa: N802
+def check_C(C: float) -> float:  # noqa: N802
+    """C itself; ValueError if it is not positive."""
     if not C > 0:
         raise ValueError(f"C must be positive, got {C}")
     return float(C)

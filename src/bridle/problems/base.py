@@ -1,15 +1,21 @@
-"""What a problem is."""
+"""What a problem is: an objective that judges points. It knows nothing of solvers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from bridle.objective.certificate import Source
+from bridle.objective.point import Iterate
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+# What solvers may need of a problem. Its rows may offer more: see `bridle.rows.base`.
+WEIGHTS = "weights"  # one weight for each feature
+KERNEL = "kernel"  # the values of a Mercer kernel
+ORACLE = "oracle"  # the most violated constraint of each row
 
 
 @dataclass(frozen=True)
@@ -22,10 +28,56 @@ class Judgement:
     w: Any  # of the iterate's own kind
     b: float
     primal: float
-    alpha: Array
+    alpha: Any  # an array, or a handle on dual variables that stay where the rows are
     dual: float
     source: Source
     # Hard margin only: alpha >= 0, not zero, with sum alpha_i z_i = 0. No w separates the data. Of
     # structural problems, a Combination of constraints.
     infeasible: Any = None
     scores: Array | None = None  # of every row by (w, b), if all of them were at hand
+
+    @property
+    def rows_of_proof(self) -> int:
+        """How many rows take part in the proof that no w separates them."""
+        proof = self.infeasible
+        return int(np.count_nonzero(proof)) if isinstance(proof, np.ndarray) else proof.n_rows
+
+
+class Problem(Protocol):
+    """What the loop and the solvers ask of every problem. Subclasses inherit the defaults."""
+
+    C: float
+    n_rows: int
+    n_features: int
+    # Whether the best so far may be asked for at any time: somebody else's code, or a machine, may
+    # fail. Certificates before the goal are then worth their price.
+    may_fail: bool = False
+    # Whether a certificate reads rows that are not in memory.
+    dear: ClassVar[bool] = False
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What solvers can have of this problem and of its rows."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision in which solvers work."""
+
+    @property
+    def hard_margin(self) -> bool:
+        """Whether C is infinite."""
+        return bool(np.isinf(self.C))
+
+    def judge(self, iterate: Iterate) -> Judgement:
+        """The primal value of the iterate and the dual value of a feasible point made of it."""
+
+    def dual(self, alpha: Any) -> float:
+        """D(alpha); minus infinity outside the feasible set."""
+
+    def identity(self) -> dict[str, Any] | None:
+        """What tells this problem from others, as JSON; None if its runs cannot be saved."""
+        return None
+
+    def still_has(self, alpha: Any) -> bool:
+        """Whether this dual point can still be looked at."""
+        return True

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle import _core
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.door import is_sparse
 from numpy.typing import NDArray
@@ -97,7 +96,7 @@ def contradiction(psi: Any, losses: Array) -> Array | None:
 def _imbalance(problem: LinearProblem, alpha: Array, lengths: Array) -> float:
     """|sum alpha z| / sum alpha |z|; with a free bias |sum alpha y| / sum alpha, if larger."""
     w = np.empty(problem.n_features + 1)
-    _core.combine(problem.rows, alpha * problem.y, w, 1)
+    problem.rows.combine(alpha * problem.y, w)
     imbalance = float(np.linalg.norm(w)) / max(float(alpha @ lengths), 1e-300)
     if problem.bias == "free":
         imbalance = max(imbalance, abs(float(alpha @ problem.y)) / float(alpha.sum()))

@@ -25,14 +25,14 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.door import as_matrix, check_vector, make_rows
 from bridle.matrix.labels import check_labels, check_weights
-from bridle.objective.bias import BIASES, Bias, best_bias
+from bridle.objective.bias import BIASES, Bias
 from bridle.objective.certificate import Source
 from bridle.objective.dual import balanced
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.objective.losses import Hinge
 from bridle.objective.point import Iterate
 from bridle.objective.scaling import C_to_lam
-from bridle.problems.base import Judgement
+from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
 from numpy.typing import ArrayLike, NDArray
 
@@ -86,16 +86,15 @@ class IndefiniteKernelError(ValueError):
     """The kernel is not positive semi-definite: the problem is not convex and has no dual bound."""
 
 
-class KernelProblem:
+class KernelProblem(Problem):
     """1/2 |w|^2 + sum_i C_i hinge(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
 
     kernel: "linear", "rbf", "poly", "sigmoid", "precomputed" (X is then the square matrix K), or a
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
     """
 
-    kind: ClassVar[str] = "kernel"
+    offers: ClassVar[frozenset[str]] = frozenset({KERNEL})  # type: ignore[misc]
     loss: ClassVar[Hinge] = Hinge()
-    hard_margin: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -257,7 +256,7 @@ class KernelProblem:
         scores = iterate.scores if isinstance(iterate, KernelIterate) else self.expand(w)
         b = iterate.b
         if self.bias == "free":
-            b = best_bias(scores, self.y, self.cost, self.loss)
+            b = self.loss.best_bias(scores, self.y, self.cost)
         primal = self._primal(self._squared_norm(w, scores), scores, b)
         judged = Expansion(w.coefficients.copy(), w.centres, scores)
         alpha, source = self._feasible(iterate, scores)

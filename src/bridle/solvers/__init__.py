@@ -3,99 +3,97 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
-from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.problems.base import Problem
+from bridle.solvers.base import Iterate, Iterates, Solver
 
-# name -> (module, class): a new solver is one file and one line here.
-REGISTRY: dict[str, tuple[str, str]] = {
-    "auto": ("bridle.solvers.auto", "Auto"),
-    "dcd": ("bridle.solvers.dcd", "DualCoordinateDescent"),
-    "interior-point": ("bridle.solvers.interior_point", "InteriorPoint"),
-    "pegasos": ("bridle.solvers.pegasos", "Pegasos"),
-    "gd": ("bridle.solvers.gd", "GradientDescent"),
-    "sgd": ("bridle.solvers.sgd", "StochasticGradientDescent"),
-    "svmsgd": ("bridle.solvers.svmsgd", "SvmSgd"),
-    "asgd": ("bridle.solvers.asgd", "AveragedSgd"),
-    "sgd-qn": ("bridle.solvers.sgd_qn", "SgdQn"),
-    "sgd-r": ("bridle.solvers.sgd_r", "SgdR"),
-    "sgd-s": ("bridle.solvers.sgd_s", "SgdS"),
-    "sgd-m": ("bridle.solvers.sgd_m", "SgdM"),
-    "perceptron": ("bridle.solvers.perceptron", "Perceptron"),
-    "margin-perceptron": ("bridle.solvers.margin_perceptron", "MarginPerceptron"),
-    "mpu": ("bridle.solvers.mpu", "MarginPerceptronUnlearning"),
-    "norma": ("bridle.solvers.norma", "Norma"),
-    "svmperf": ("bridle.solvers.svmperf", "SvmPerf"),
-    "ocas": ("bridle.solvers.ocas", "Ocas"),
-    "newton": ("bridle.solvers.newton", "Newton"),
-    "cg": ("bridle.solvers.cg", "ConjugateGradients"),
-    "qp": ("bridle.solvers.qp", "QuadraticProgramme"),
-    "n-slack": ("bridle.solvers.n_slack", "NSlack"),
-    "one-slack": ("bridle.solvers.one_slack", "OneSlack"),
-    "subgradient": ("bridle.solvers.structured_subgradient", "StructuredSubgradient"),
-    "bcfw": ("bridle.solvers.bcfw", "BlockFrankWolfe"),
-    "smo": ("bridle.solvers.smo", "Smo"),
-    "cocoa": ("bridle.solvers.cocoa", "Cocoa"),
-    "budgeted-pegasos": ("bridle.solvers.budgeted_pegasos", "BudgetedPegasos"),
-}
-
-# kind of problem -> name -> (module, class): where a name means another class for that kind.
-VARIANTS: dict[str, dict[str, tuple[str, str]]] = {
-    "kernel": {
-        "auto": ("bridle.solvers.smo", "Smo"),
-        "pegasos": ("bridle.solvers.kernel_stochastic", "KernelPegasos"),
-        "sgd": ("bridle.solvers.kernel_stochastic", "KernelSgd"),
-        "norma": ("bridle.solvers.kernel_stochastic", "KernelNorma"),
-    },
-    "streamed": {"auto": ("bridle.solvers.dcd", "DualCoordinateDescent")},
-    "distributed": {"auto": ("bridle.solvers.cocoa", "Cocoa")},
-}
+# name -> classes, each as module:class below bridle.solvers. A new solver is one file and one line
+# here. One name may stand for several classes: it means the first whose needs the problem meets.
+REGISTRY: dict[str, tuple[str, ...]] = {
+    "auto": (
+        "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
+    ),
+    "dcd": ("dcd:DualCoordinateDescent",),
+    "interior-point": ("interior_point:InteriorPoint",),
+    "pegasos": ("pegasos:Pegasos", "kernel_stochastic:KernelPegasos"),
+    "gd": ("gd:GradientDescent",),
+    "sgd": ("sgd:StochasticGradientDescent", "kernel_stochastic:KernelSgd"),
+    "svmsgd": ("svmsgd:SvmSgd",),
+    "asgd": ("asgd:AveragedSgd",),
+    "sgd-qn": ("sgd_qn:SgdQn",),
+    "sgd-r": ("sgd_r:SgdR",),
+    "sgd-s": ("sgd_s:SgdS",),
+    "sgd-m": ("sgd_m:SgdM",),
+    "perceptron": ("perceptron:Perceptron",),
+    "margin-perceptron": ("margin_perceptron:MarginPerceptron",),
+    "mpu": ("mpu:MarginPerceptronUnlearning",),
+    "norma": ("norma:Norma", "kernel_stochastic:KernelNorma"),
+    "svmperf": ("svmperf:SvmPerf",),
+    "ocas": ("ocas:Ocas",),
+    "newton": ("newton:Newton",),
+    "cg": ("cg:ConjugateGradients",),
+    "qp": ("qp:QuadraticProgramme",),
+    "n-slack": ("n_slack:NSlack",),
+    "one-slack": ("one_slack:OneSlack",),
+    "subgradient": ("structured_subgradient:StructuredSubgradient",),
+    "bcfw": ("bcfw:BlockFrankWolfe",),
+    "smo": ("smo:Smo",),
+    "cocoa": ("cocoa:Cocoa",),
+    "budgeted-pegasos": ("budgeted_pegasos:BudgetedPegasos",),
+}  # fmt: skip
 
 
-def solver_class(name: str, kind: str = "linear") -> type[Solver]:
-    """The class behind a registered name, for the given kind of problem."""
-    try:
-        module, attribute = VARIANTS.get(kind, {}).get(name) or REGISTRY[name]
-    except KeyError:
-        known = ", ".join(solver_names(kind))
-        raise ValueError(f"unknown solver {name!r}; known: {known}") from None
-    found: type[Solver] = getattr(importlib.import_module(module), attribute)
-    return found
+def solver_classes(name: str) -> Iterator[type[Solver]]:
+    """The classes behind a registered name, loaded one by one."""
+    if name not in REGISTRY:
+        raise ValueError(f"unknown solver {name!r}; known: {', '.join(REGISTRY)}")
+    for entry in REGISTRY[name]:
+        module, _, attribute = entry.partition(":")
+        found: type[Solver] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        yield found
 
 
-def solver_names(kind: str) -> list[str]:
-    """Those that solve problems of this kind."""
-    return [name for name in REGISTRY if kind in solver_class(name, kind).kinds]
+def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver]:
+    """The class behind a registered name, for a problem that offers this; else the first one."""
+    classes = list(solver_classes(name)) if offers is not None else [next(solver_classes(name))]
+    return next((c for c in classes if offers is None or c.needs <= offers), classes[0])
 
 
-def solver_from(solver: str | Solver, kind: str = "linear", **settings: Any) -> Solver:
+def solver_names(problem: Problem) -> list[str]:
+    """Those that have what they need of this problem."""
+    return [name for name in REGISTRY if solver_class(name, problem.offers).lacks(problem) is None]
+
+
+def solver_from(solver: str | Solver, problem: Problem | None = None, **settings: Any) -> Solver:
     """A solver by its name, with the given hyper-parameters, or the solver itself.
 
-    kind: of the problem it is for; one name may mean a class for each kind.
+    problem: what it is for, where one name means several classes.
     """
     if isinstance(solver, Solver):
         return solver
     if not isinstance(solver, str):
         raise TypeError(f"solver must be a name or a Solver, got {type(solver).__name__}")
-    return solver_class(solver, kind)(**settings)
+    return solver_class(solver, None if problem is None else problem.offers)(**settings)
 
 
 def __getattr__(name: str) -> Any:
-    variants = [entry for names in VARIANTS.values() for entry in names.values()]
-    for module, attribute in [*REGISTRY.values(), *variants]:
-        if name == attribute:
-            return getattr(importlib.import_module(module), attribute)
+    for entries in REGISTRY.values():
+        for entry in entries:
+            module, _, attribute = entry.partition(":")
+            if name == attribute:
+                return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
     raise AttributeError(f"module 'bridle.solvers' has no attribute {name!r}")
 
 
 __all__ = [
     "REGISTRY",
-    "VARIANTS",
     "Iterate",
     "Iterates",
     "Solver",
     "solver_class",
+    "solver_classes",
     "solver_from",
     "solver_names",
 ]

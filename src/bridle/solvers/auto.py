@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
+from bridle.problems.base import ORACLE
 from bridle.solvers import solver_from
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
@@ -42,24 +43,18 @@ FEW_WEIGHTS = 1000
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses the solver by the problem."""
+    """Chooses the solver by the problem, whose rows are in memory."""
 
     name: ClassVar[str] = "auto"
-    kinds: ClassVar[tuple[str, ...]] = ("linear", "structured")
-    losses: ClassVar[tuple[str, ...]] = DualCoordinateDescent.losses
+    loss_needs: ClassVar[frozenset[str]] = DualCoordinateDescent.loss_needs
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
     hard_margin: ClassVar[bool] = True
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
-        if problem.kind == "structured":  # whose solvers nobody else should have to load
-            if problem.hard_margin:
-                return solver_from("n-slack")
-            few = problem.n_features <= FEW_WEIGHTS
-            return solver_from("one-slack" if few or problem.cheap_cuts else "bcfw")
         entries = problem.n_rows * problem.n_features
         small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
-        if small and not problem.hard_margin:
+        if small and InteriorPoint.refusal(problem) is None:
             return InteriorPoint()
         return DualCoordinateDescent()
 
@@ -82,11 +77,42 @@ class Auto(Solver):
             last = yield from _to_the_end(iterates)
             # Still asked: rounding ended it early. newton minds less how features are scaled.
             yield from _counted_on(last, Newton().iterates(problem, rng=rng))
-        elif isinstance(chosen, DualCoordinateDescent) and newton_fits(problem):
+        elif newton_fits(problem):
             last = yield from _while_it_runs(iterates, problem)
             yield from _counted_on(last, Newton().iterates(problem, start=last, rng=rng))
         else:
             yield from iterates
+
+
+@dataclass(frozen=True)
+class AutoStructured(Solver):
+    """Chooses the solver of a structural problem."""
+
+    name: ClassVar[str] = "auto"
+    needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
+    hard_margin: ClassVar[bool] = True
+
+    def choose(self, problem: Any) -> Solver:
+        """The solver for this problem; the others need not be loaded."""
+        if problem.hard_margin:
+            return solver_from("n-slack")
+        few = problem.n_features <= FEW_WEIGHTS
+        return solver_from("one-slack" if few or problem.cheap_cuts else "bcfw")
+
+    def called(self, problem: Any, last: Any) -> str:
+        """With the method that was chosen."""
+        return f"{self.name} ({self.choose(problem).name})"
+
+    def iterates(
+        self,
+        problem: Any,
+        *,
+        start: Any = None,
+        rng: Rng,
+        pace: Callable[[int], int | None] | None = None,
+    ) -> Iterates:
+        """The chosen solver's iterates."""
+        yield from self.choose(problem).iterates(problem, start=start, rng=rng, pace=pace)
 
 
 Passed = Generator[Iterate, "Certificate | None", Iterate]
@@ -129,7 +155,8 @@ def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
 
 def newton_fits(problem: Any) -> bool:
     """Whether newton's matrix, features by features, is small."""
-    return bool(problem.n_features <= Newton().dense_limit) and not problem.hard_margin
+    small = problem.n_features <= Newton().dense_limit
+    return small and not problem.hard_margin and Newton.refusal(problem) is None
 
 
 def newton_passes(problem: Any) -> float:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
+from bridle.problems.base import KERNEL, ORACLE, WEIGHTS, Problem
+from bridle.rows.base import RANGES, ROUNDS, SCORES, STEPS
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -21,17 +24,36 @@ Array = NDArray[np.float64]
 # The loop answers each iterate with the certificate that it took of it, or None if it took none.
 Iterates = Generator[Iterate, "Certificate | None", None]
 
+# What a solver may need of a problem and its rows, in words.
+NEEDS = {
+    WEIGHTS: "a weight for each feature",
+    KERNEL: "a Mercer kernel",
+    ORACLE: "an oracle for the most violated constraints",
+    STEPS: "all rows in memory, to visit them in an order of its own",
+    SCORES: "the scores of all rows at once",
+    RANGES: "the rows range by range, in this process",
+    ROUNDS: "rows that are spread over the parts of a cluster",
+}
+
+# What it may need of the loss: a property of that name.
+LOSS_NEEDS = {
+    "core": "a struct in the compiled core",
+    "quadratic": "the hinge or its square",
+    "unit_slope": "a slope that is 0 or 1",
+    "certifiable": "dual values above 0",
+}
+
 
 @dataclass(frozen=True)
 class Solver:
-    """A method. Class variables say what it can do; the fields are its hyper-parameters."""
+    """A method. Class variables say what it needs; the fields are its hyper-parameters."""
 
     name: ClassVar[str]
-    kinds: ClassVar[tuple[str, ...]] = ("linear",)  # of problems: linear, kernel, structured
-    converges: ClassVar[bool] = True  # to the optimum, given time
-    losses: ClassVar[tuple[str, ...]] = ("hinge",)
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, STEPS})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"unit_slope", "certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
     hard_margin: ClassVar[bool] = False
+    converges: ClassVar[bool] = True  # to the optimum, given time
     float64: ClassVar[bool] = False  # works in float64 even on float32 data
 
     def iterates(
@@ -49,25 +71,40 @@ class Solver:
         """
         raise NotImplementedError
 
+    @classmethod
+    def lacks(cls, problem: Problem) -> str | None:
+        """What the problem or its rows do not offer and this method needs, in words, or None."""
+        missing = [NEEDS[need] for need in NEEDS if need in cls.needs - problem.offers]
+        return missing[0] if missing else None
+
+    @classmethod
+    def can_minimise(cls, loss: Loss) -> bool:
+        """Whether the loss has what this method needs."""
+        return not any(not getattr(loss, need) for need in cls.loss_needs)
+
+    @classmethod
+    def refusal(cls, problem: Any) -> str | None:
+        """Why this method cannot solve this problem, or None: the only place that decides it."""
+        if (missing := cls.lacks(problem)) is not None:
+            return f"{cls.name} needs {missing}, which this {type(problem).__name__} does not offer"
+        if ORACLE not in cls.needs:  # an oracle has the loss, and there is no bias
+            for need in sorted(cls.loss_needs):
+                if not getattr(problem.loss, need):
+                    why = f"it needs {LOSS_NEEDS[need]}"
+                    return f"{cls.name} cannot minimise the {problem.loss.name} loss: {why}"
+            if problem.bias not in cls.biases:
+                can = ", ".join(cls.biases)
+                return f"{cls.name} cannot have bias={problem.bias!r}; it can have: {can}"
+        if problem.hard_margin and not cls.hard_margin:
+            others = "n-slack" if ORACLE in cls.needs else "dcd, newton or qp"
+            return f"{cls.name} cannot solve the hard margin (C = inf); use {others}"
+        return None
+
     def check(self, problem: Any) -> None:
         """Raise ValueError if this method cannot solve this problem."""
-        if problem.kind not in self.kinds:
-            raise ValueError(
-                f"{self.name} solves {' and '.join(self.kinds)} problems, not {problem.kind} ones"
-            )
-        if problem.kind == "structured":
-            if problem.hard_margin and not self.hard_margin:
-                raise ValueError(f"{self.name} cannot solve the hard margin (C = inf); use n-slack")
-            return
-        loss, bias = problem.loss.name, problem.bias
-        if loss not in self.losses:
-            raise ValueError(f"{self.name} cannot minimise the {loss} loss; {self._can()}")
-        if bias not in self.biases:
-            raise ValueError(f"{self.name} cannot have bias={bias!r}; {self._can()}")
-        if problem.hard_margin and not self.hard_margin:
-            raise ValueError(
-                f"{self.name} cannot solve the hard margin (C = inf); use dcd, newton or qp"
-            )
+        reason = self.refusal(problem)
+        if reason is not None:
+            raise ValueError(reason)
 
     def called(self, problem: Any, last: Any) -> str:
         """The name for a solution that ended with this iterate."""
@@ -76,9 +113,6 @@ class Solver:
     def precision(self, problem: Any) -> np.dtype[Any]:
         """The precision in which this method works on this problem."""
         return np.dtype(np.float64) if self.float64 else np.dtype(problem.dtype)
-
-    def _can(self) -> str:
-        return f"it can do: loss {', '.join(self.losses)}; bias {', '.join(self.biases)}"
 
 
 def steps_until_yield(pace: Callable[[int], int | None] | None, step: int, default: int) -> int:

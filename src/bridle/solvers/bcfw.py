@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.problems.base import ORACLE
 from bridle.solvers.base import Array, Iterates, Solver
 from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ class BlockFrankWolfe(Solver):
     average: bool = True
 
     name: ClassVar[str] = "bcfw"
-    kinds: ClassVar[tuple[str, ...]] = ("structured",)
+    needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
 
     def __post_init__(self) -> None:
         if self.sampling not in ("shuffled", "gaps"):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from bridle import _core
 from bridle.matrix.door import is_sparse
+from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Array, Iterates, Solver, steps_until_yield
 
@@ -47,7 +48,7 @@ class BudgetedPegasos(Solver):
     maintenance: Literal["removal", "projection", "merging"] = "removal"
 
     name: ClassVar[str] = "budgeted-pegasos"
-    kinds: ClassVar[tuple[str, ...]] = ("kernel",)
+    needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
     biases: ClassVar[tuple[str, ...]] = ("none",)
     converges: ClassVar[bool] = False
 

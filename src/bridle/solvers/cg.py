@@ -34,7 +34,7 @@ class ConjugateGradients(Solver):
 
     name: ClassVar[str] = "cg"
     float64: ClassVar[bool] = True
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def iterates(

@@ -33,11 +33,14 @@ import numpy as np
 from bridle import _core
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import ROUNDS
 from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
-    from bridle.problems.distributed import DistributedProblem, Run
+    from bridle.problems.linear import LinearProblem
     from bridle.rows.cluster.part import Step
+    from bridle.rows.cluster.sides import Run
 
 Array = np.typing.NDArray[np.float64]
 
@@ -55,8 +58,8 @@ class Cocoa(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "cocoa"
-    kinds: ClassVar[tuple[str, ...]] = ("distributed",)
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, ROUNDS})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"core", "certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
@@ -67,14 +70,14 @@ class Cocoa(Solver):
 
     def iterates(
         self,
-        problem: DistributedProblem,
+        problem: LinearProblem,
         *,
         start: Any = None,
         rng: _core.Rng,
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each round."""
-        run = problem.begin(start, rng.below(2**31))
+        run = problem.sides.begin(start, rng.below(2**31))
         caution, seen = self._measures(run)
         step = 0
         while True:

@@ -20,6 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES, STEPS
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
@@ -38,8 +40,8 @@ class DualCoordinateDescent(Solver):
     blocks: int = 2
 
     name: ClassVar[str] = "dcd"
-    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
 
@@ -58,15 +60,20 @@ class DualCoordinateDescent(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each pass over the active rows; after several if those are few."""
-        if problem.kind == "streamed":
+        if STEPS not in problem.offers:
             from bridle.solvers.shared.stored import descend
 
             yield from descend(
                 problem, start=start, rng=rng, bucket=self.bucket, n_blocks=self.blocks
             )
+        if problem.loss.core is None:
+            from bridle.solvers.shared.foreign import descend_foreign
+
+            yield from descend_foreign(problem, start=start, rng=rng)
+            return
         alpha = problem.start_alpha(start)
         kernel = _core.dual_coordinate_descent(
-            problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
+            problem.rows.view, problem.loss.core, problem.signed_cost, problem.squared_norms,
             alpha, 0.0 if start is None else start.b, problem.bias_precision,
             self.blocks, problem.n_threads,
         )  # fmt: skip

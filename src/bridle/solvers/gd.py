@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.objective.bias import best_bias
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Array, Iterates, Solver
 from bridle.solvers.shared.stochastic import (
@@ -51,7 +50,7 @@ class GradientDescent(Solver):
     sample: int = 1000
 
     name: ClassVar[str] = "gd"
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "perceptron")
+    loss_needs: ClassVar[frozenset[str]] = frozenset()
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
@@ -69,7 +68,7 @@ class GradientDescent(Solver):
         pace: Callable[[int], int | None] | None = None,
     ) -> Iterates:
         """One iterate after each step."""
-        smooth = problem.loss.name == "squared_hinge"
+        smooth = problem.loss.smooth and problem.loss.quadratic
         longest = 1.0 / _smoothness(problem) if smooth else 1.0
         rate = self._rate(problem, rng)
         searching = rate is None and not smooth
@@ -78,19 +77,19 @@ class GradientDescent(Solver):
         if searching and start is not None:  # along w = w(alpha) only
             if start.alpha is None:
                 alpha = problem.feasible(Iterate(0, 0.0, start.w, start.b))
-            _core.combine(problem.rows, alpha * problem.y, w, problem.n_threads)
+            problem.rows.combine(alpha * problem.y, w)
         toward, scores = np.empty_like(w), np.empty(problem.n_rows)
         # A warm start counts as ten steps: the first one at rate 1 would forget it.
         before = 10 if start is not None else 0
         step = 0
         while True:
             step += 1
-            _core.scores(problem.rows, w, scores, problem.n_threads)
+            problem.rows.scores(w, scores)
             if problem.bias == "free":
-                b = best_bias(scores, problem.y, problem.cost, problem.loss)
+                b = problem.sides.best_bias(scores)
             slope = problem.loss.slope(problem.y * (scores + b))
             target = problem.cost * slope
-            _core.combine(problem.rows, target * problem.y, toward, problem.n_threads)
+            problem.rows.combine(target * problem.y, toward)
             if rate is not None:
                 rho = min(longest, rate.at(step + before))
             else:
@@ -102,9 +101,9 @@ class GradientDescent(Solver):
     def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.Rate | None:
         """rho_t, or None where the step finds its own length."""
         if self.rate is None:
-            # The dual of the perceptron's loss is highest at w = 0: nothing to search for.
-            perceptron = problem.loss.name == "perceptron"
-            return rate_of("1/(lam t)", problem.lam) if perceptron else None
+            # Of the hinge and its square the best length is known; the dual of the perceptron's
+            # loss is highest at w = 0: nothing to search for.
+            return None if problem.loss.quadratic else rate_of("1/(lam t)", problem.lam)
         if not needs_eta0(self.rate) or self.eta0 is not None:
             return rate_of(self.rate, problem.lam, self.eta0 or 1.0)
         from bridle.solvers.shared.rate_ladder import calibrate_rate
@@ -131,8 +130,8 @@ def _smoothness(problem: LinearProblem) -> float:
         norm = float(np.linalg.norm(v))
         if norm == 0:
             break
-        _core.scores(problem.rows, v / norm, scores, problem.n_threads)
-        _core.combine(problem.rows, problem.cost * scores, out, problem.n_threads)
+        problem.rows.scores(v / norm, scores)
+        problem.rows.combine(problem.cost * scores, out)
         v = out.copy()
         largest = float(np.linalg.norm(v))
     return 1.0 + 2.4 * largest

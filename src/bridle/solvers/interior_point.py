@@ -60,7 +60,7 @@ class InteriorPoint(Solver):
     """A primal-dual interior point method, for small or low-dimensional dense problems."""
 
     name: ClassVar[str] = "interior-point"
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     float64: ClassVar[bool] = True
 
@@ -128,7 +128,7 @@ class _State:
         self.y, self.cost = problem.y[self.used], problem.cost[self.used]
         self.Z = _signed_rows(problem, self.used)
         self.free = problem.bias == "free"
-        self.boxed = problem.loss.name == "hinge"
+        self.boxed = problem.loss.bounded_dual
         self.curvature = np.zeros_like(self.cost) if self.boxed else 0.5 / self.cost
         # Equations for the rows if they are fewer than the features.
         self.gram = self.Z @ self.Z.T if len(self.Z) < self.Z.shape[1] else None

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver, steps_until_yield
 
@@ -42,7 +43,7 @@ class _KernelSteps(Solver):
     batch: int = 1
     sampling: Sampling = "epochs"
 
-    kinds: ClassVar[tuple[str, ...]] = ("kernel",)
+    needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     bias_rate: ClassVar[float] = 0.0  # of a free bias, relative to eta
 

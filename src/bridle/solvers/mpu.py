@@ -66,8 +66,8 @@ class MarginPerceptronUnlearning(Solver):
         alpha = problem.cost * (held / quanta)
         w = problem.join(problem.weights(alpha), problem.intercept(alpha))
         kernel = _core.margin_perceptron_unlearning(
-            problem.rows, problem.signed_cost, problem.squared_norms, w, held, quanta, self.many,
-            bucket_size(m, self.bucket),
+            problem.rows.view, problem.signed_cost, problem.squared_norms, w, held, quanta,
+            self.many, bucket_size(m, self.bucket),
         )  # fmt: skip
         coarseness = float(problem.cost**2 @ problem.squared_norms)
         step = 0

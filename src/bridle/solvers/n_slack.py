@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle.objective.point import Iterate
+from bridle.problems.base import ORACLE
 from bridle.solvers.base import Array, Iterates, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
@@ -42,7 +43,7 @@ class NSlack(Solver):
     parts: int = 10
 
     name: ClassVar[str] = "n-slack"
-    kinds: ClassVar[tuple[str, ...]] = ("structured",)
+    needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
     hard_margin: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.door import is_sparse
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Array, Iterates, Solver
@@ -33,8 +32,6 @@ from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
-
-CHUNK = 4096  # rows of dense data that are weighted at a time
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Newton(Solver):
 
     name: ClassVar[str] = "newton"
     float64: ClassVar[bool] = True
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
 
@@ -107,36 +104,16 @@ def _hessian(phi: AugmentedLagrangian) -> Array:
     """The lower triangle of H."""
     problem = phi.problem
     weights = np.where(phi.between, phi.sigma, 0.0)
-    H = weighted_gram(problem, weights)
+    H = problem.rows.weighted_gram(weights)
     total = float(weights.sum())
     if problem.bias == "free" and total > 0:
-        mean = np.empty(problem.n_features + 1)
-        _core.combine(problem.rows, weights / total, mean, problem.n_threads)
+        mean = problem.rows.combine(weights / total)
         H -= total * np.outer(mean, mean)
         # Cancellation must not make a variance negative.
         diagonal = np.diag_indices_from(H)
         H[diagonal] = np.maximum(H[diagonal], 0.0)
     H[np.diag_indices_from(H)] += 1.0
     return H
-
-
-def weighted_gram(problem: LinearProblem, weights: Array) -> Array:
-    """The lower triangle, at least, of sum_i weights_i x_i x_i'."""
-    width = problem.n_features + 1
-    gram = np.zeros((width, width))
-    if is_sparse(problem.X):
-        _core.weighted_gram(problem.rows, weights, gram, problem.n_threads)
-        return gram
-    # Dense rows: BLAS, on a weighted copy of a few rows at a time.
-    constant = problem.bias_scale if problem.bias == "regularised" else 0.0
-    rows = np.flatnonzero(weights)
-    for begin in range(0, len(rows), CHUNK):
-        chosen = rows[begin : begin + CHUNK]
-        part = np.full((len(chosen), width), constant)
-        part[:, :-1] = problem.X[chosen]
-        part *= np.sqrt(weights[chosen])[:, np.newaxis]
-        gram += part.T @ part
-    return gram
 
 
 def _iterative_step(phi: AugmentedLagrangian) -> Array:

@@ -75,7 +75,7 @@ class Norma(Solver):
         m = problem.n_rows
         rho, tau = self.settings(problem, rng.next())
         kernel = _core.norma(
-            problem.rows, problem.signed_cost, problem.squared_norms,
+            problem.rows.view, problem.signed_cost, problem.squared_norms,
             start_weights(problem, start)[0], problem.start_alpha(start), rho, tau,
             "epochs", bucket_size(m, self.bucket),
         )  # fmt: skip

@@ -84,6 +84,6 @@ class Ocas(Solver):
 
 def _margins(problem: LinearProblem, joined: Array) -> Array:
     scores = np.empty(problem.n_rows)
-    _core.scores(problem.rows, joined, scores, problem.n_threads)
+    problem.rows.scores(joined, scores)
     scores *= problem.y
     return scores

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
+from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 from bridle.solvers.shared.hinge_cuts import Standstill, relative
@@ -44,7 +45,7 @@ class OneSlack(Solver):
     idle: int = 50
 
     name: ClassVar[str] = "one-slack"
-    kinds: ClassVar[tuple[str, ...]] = ("structured",)
+    needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
 
     def __post_init__(self) -> None:
         if not 0 < self.towards <= 1:

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES
 from bridle.solvers.base import Array, Iterates, Solver
 from bridle.solvers.shared.stochastic import (
     Output,
@@ -60,8 +62,8 @@ class Pegasos(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "pegasos"
-    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
 
     def __post_init__(self) -> None:
         check_counts(batch=self.batch, bucket=self.bucket)

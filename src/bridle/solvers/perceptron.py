@@ -55,7 +55,7 @@ class Perceptron(Solver):
         counts = np.zeros(m)
         np.divide(problem.start_alpha(start), weight, out=counts, where=weight > 0)
         kernel = _core.margin_perceptron(
-            problem.rows, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
+            problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
             offset=self.threshold(), slope=0.0, presented=0, repeat=1, repeats="exact",
             sampling="epochs", bucket=bucket_size(m, self.bucket),
         )  # fmt: skip

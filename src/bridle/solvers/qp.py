@@ -36,7 +36,7 @@ class QuadraticProgramme(Solver):
 
     name: ClassVar[str] = "qp"
     float64: ClassVar[bool] = True
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
 
@@ -89,7 +89,7 @@ class QuadraticProgramme(Solver):
         if problem.bias != "none":
             quadratic.append(np.array([1.0 if problem.bias == "regularised" else 0.0]))
         linear = np.zeros(sum(map(len, quadratic)))
-        squared, hard = problem.loss.name == "squared_hinge", problem.hard_margin
+        squared, hard = problem.loss.smooth, problem.hard_margin
         if not hard:
             blocks.append(sp.eye_array(m, format="csr"))
             quadratic.append(2.0 * cost if squared else np.zeros(m))

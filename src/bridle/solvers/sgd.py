@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES
 from bridle.solvers.base import Array, Iterates, Solver
 from bridle.solvers.shared.stochastic import (
     Output,
@@ -55,8 +57,8 @@ class StochasticGradientDescent(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd"
-    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "perceptron")
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
+    loss_needs: ClassVar[frozenset[str]] = frozenset()
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:

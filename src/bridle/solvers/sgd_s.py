@@ -64,7 +64,7 @@ class SgdS(Solver):
         m, lam = problem.n_rows, problem.lam
         a, counts, presented = _start(problem, start, repeat)
         kernel = _core.margin_perceptron(
-            problem.rows, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
+            problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
             offset=0.0, slope=lam, presented=presented, repeat=repeat, repeats=how,
             sampling=self.sampling, bucket=bucket_size(m, self.bucket),
         )  # fmt: skip

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver
 
@@ -40,7 +41,7 @@ class Smo(Solver):
     cache_mb: float = 500.0
 
     name: ClassVar[str] = "smo"
-    kinds: ClassVar[tuple[str, ...]] = ("kernel",)
+    needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:

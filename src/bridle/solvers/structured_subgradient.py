@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle.objective.point import Iterate
+from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Solver
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class StructuredSubgradient(Solver):
     average: bool = True
 
     name: ClassVar[str] = "subgradient"
-    kinds: ClassVar[tuple[str, ...]] = ("structured",)
+    needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
 
     def iterates(
         self,

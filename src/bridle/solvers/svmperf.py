@@ -61,7 +61,7 @@ class SvmPerf(Solver):
         while True:
             step += 1
             r = _core.margin_cut(
-                problem.rows, w, problem.signed_cost, scores, active, g, problem.n_threads
+                problem.rows.view, w, problem.signed_cost, scores, active, g, problem.n_threads
             )
             # On the active rows the loss is linear: the cut's value at w is the risk itself.
             primal = 0.5 * float(w @ w) + r - float(w @ g)

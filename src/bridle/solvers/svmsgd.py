@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.shared.stochastic import check_counts, check_positive, rate_of, sgd_iterates
 
@@ -33,8 +35,8 @@ class SvmSgd(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "svmsgd"
-    kinds: ClassVar[tuple[str, ...]] = ("linear", "streamed")
-    losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge")
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:

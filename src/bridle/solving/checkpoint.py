@@ -19,6 +19,7 @@ import numpy as np
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
 from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
+from bridle.problems.base import Problem
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -84,7 +85,7 @@ class Checkpoint:
         path = Path(self.path)
         return Checkpoint(path.with_name(f"{path.name}.{k}"), self.every, self.resume)
 
-    def opened(self, problem: Any, solver: str) -> Saver:
+    def opened(self, problem: Problem, solver: str) -> Saver:
         """Ready to save a run; CheckpointError if the file belongs to another one."""
         identity = _identity(problem)
         path = Path(self.path)
@@ -129,14 +130,17 @@ class Saver:
         self._saved_at = time.monotonic()
 
 
-def _identity(problem: Any) -> dict[str, Any]:
-    if not hasattr(problem, "identity"):
-        raise ValueError(f"checkpoints are for linear problems, not for {problem.kind} ones")
-    identity: dict[str, Any] = problem.identity()
+def _identity(problem: Problem) -> dict[str, Any]:
+    identity = problem.identity()
+    if identity is None:
+        raise ValueError(
+            f"checkpoints are for linear problems in this process, not for this "
+            f"{type(problem).__name__}"
+        )
     return identity
 
 
-def _matching(path: Path, identity: Mapping[str, Any], problem: Any) -> SavedPoint:
+def _matching(path: Path, identity: Mapping[str, Any], problem: Problem) -> SavedPoint:
     content = read_container(path)
     if content.kind != SavedPoint.kind:
         raise CheckpointError(f"{path}: is a model, not a checkpoint")

@@ -11,6 +11,7 @@ import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
 from bridle.objective.certificate import Certificate, Record, Source, Trace
+from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint, Saver
 from bridle.solving.interruption import deferred_interrupt
@@ -29,7 +30,7 @@ DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
 
 
 def solve(
-    problem: Any,
+    problem: Problem,
     solver: str | Solver = "auto",
     *,
     stop: Stop = DEFAULT_STOP,
@@ -44,7 +45,7 @@ def solve(
     interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
     checkpoint: where to save the run at intervals; one that resumes is the start.
     """
-    chosen = solver_from(solver, problem.kind)
+    chosen = solver_from(solver, problem)
     chosen.check(problem)
     saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
     if saver is not None and saver.start is not None:
@@ -76,13 +77,13 @@ class _Best:
     dual: float = -np.inf
     source: Source = "solver"
 
-    def update(self, judgement: Any) -> None:
+    def update(self, judgement: Judgement, problem: Problem) -> None:
         if self.w is None or judgement.primal < self.primal:
             self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
             self.scores = judgement.scores
         # Dual variables that were lost with a machine prove nothing that could be looked at again.
-        lost = getattr(self.alpha, "lost", False)
-        if self.alpha is None or lost or judgement.dual > self.dual:
+        gone = self.alpha is None or not problem.still_has(self.alpha)
+        if gone or judgement.dual > self.dual:
             self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
 
     @property
@@ -97,14 +98,14 @@ class _Best:
 class _Choice:
     """The iterate with the lowest held-out loss, where that is what is asked for."""
 
-    judgement: Any
+    judgement: Judgement
     epoch: float
     loss: float
 
 
 @dataclass
 class _Run:
-    problem: Any
+    problem: Problem
     stop: Stop
     callbacks: tuple[Callback, ...]
     dtype: np.dtype[Any]  # in which the solver works
@@ -118,7 +119,7 @@ class _Run:
     judged_step: int = -1
     next_epoch: float = 0.0
     halted: bool = False
-    proof: Any = None
+    judgement: Judgement | None = None  # the last one
     began: float = field(default_factory=time.perf_counter)
 
     def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
@@ -160,8 +161,7 @@ class _Run:
         if estimate is not None and tol is not None:
             if estimate <= tol:
                 return True
-            dear = getattr(self.problem, "certificates_cost_reading", False)
-            if dear or not (self.callbacks or getattr(self.problem, "may_fail", False)):
+            if self.problem.dear or not (self.callbacks or self.problem.may_fail):
                 return len(self.trace) + 1 <= 0.05 * self.last.epoch
         cheap = len(self.trace) < 0.1 * self.last.epoch
         if self.last.epoch < self.next_epoch and not cheap:
@@ -173,8 +173,8 @@ class _Run:
         assert self.last is not None
         clock = time.perf_counter()
         judgement = self.problem.judge(self.last)
-        self.best.update(judgement)
-        self.proof = getattr(judgement, "infeasible", None)
+        self.best.update(judgement, self.problem)
+        self.judgement = judgement
         self.seconds_certify += time.perf_counter() - clock
         self.judged_step = self.last.step
         certificate = self.best.certificate
@@ -207,10 +207,9 @@ class _Run:
         return None
 
     def _infeasible(self) -> Verdict | None:
-        if self.proof is None:
+        if self.judgement is None or self.judgement.infeasible is None:
             return None
-        by_row = isinstance(self.proof, np.ndarray)
-        rows = int(np.count_nonzero(self.proof)) if by_row else self.proof.n_rows
+        rows = self.judgement.rows_of_proof
         return Verdict(
             Status.INFEASIBLE, f"since a combination of {rows} rows proves that no w separates them"
         )
@@ -271,7 +270,7 @@ class _Run:
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.called(self.problem, self.last),
             message=_message(verdict, certificate, self.stop.gap),
-            proof=self.proof, scores=scores,
+            proof=self.judgement and self.judgement.infeasible, scores=scores,
         )  # fmt: skip
 
     def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:

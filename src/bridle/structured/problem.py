@@ -28,7 +28,7 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.door import check_vector
 from bridle.objective.certificate import Source
-from bridle.problems.base import Judgement
+from bridle.problems.base import ORACLE, Judgement, Problem
 from bridle.structured.oracle import Array, Oracle, OracleError, SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
 
@@ -107,12 +107,12 @@ class Cut:
         return np.append(self.features, self.loss)
 
 
-class StructuredBase:
+class StructuredBase(Problem):
     """What every structural problem has in common; subclasses answer for the rows."""
 
-    kind: ClassVar[str] = "structured"
+    offers: ClassVar[frozenset[str]] = frozenset({ORACLE})  # type: ignore[misc]
     cheap_cuts: ClassVar[bool] = False  # whether `cut` is much cheaper than a row at a time
-    dtype = np.dtype(np.float64)
+    dtype = np.dtype(np.float64)  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -139,11 +139,6 @@ class StructuredBase:
         # An infinite C of nothing is nothing.
         used = self.sample_weight > 0
         self.cost = np.where(used, self.C * np.where(used, self.sample_weight, 1.0), 0.0)
-
-    @property
-    def hard_margin(self) -> bool:
-        """Whether C is infinite."""
-        return bool(np.isinf(self.C))
 
     def constraint(self, i: int, w: Array) -> Constraint:
         """The most violated constraint of row i."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from bridle import _core
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
-from bridle.solvers.shared.rate_ladder import take
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, ValidationLoss
@@ -46,7 +44,7 @@ def epochs_a_priori(
         raise ValueError(f"a sample of {n} rows holds one class only; choose a larger `sample`")
     b = np.sort(b)
     watch = ValidationLoss(problem.X[b], problem.y[b], patience=patience, loss=problem.loss)
-    found = solve(take(problem, a), solver, stop=watch | Epochs(max_epochs), seed=seed)
+    found = solve(problem.take(a), solver, stop=watch | Epochs(max_epochs), seed=seed)
     losses = found.trace["validation_loss"]
     epochs = max(1.0, float(found.trace["epoch"][int(np.nanargmin(losses))]))
     return solve(problem, solver, stop=Epochs(epochs), seed=seed)
@@ -58,7 +56,7 @@ def gradient(problem: LinearProblem, w: ArrayLike, b: float = 0.0) -> tuple[Arra
     margins = problem.y * problem.scores(w, b)
     pull = problem.cost * problem.loss.slope(margins) * problem.y
     combined = np.empty_like(joined)
-    _core.combine(problem.rows, pull, combined, problem.n_threads)
+    problem.rows.combine(pull, combined)
     g = joined - combined
     if problem.bias == "none":
         return g[:-1], 0.0

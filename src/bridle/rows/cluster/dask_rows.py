@@ -101,6 +101,8 @@ class DaskRows:
     took beyond the work of the slowest worker), losses (parts that had to be read again, in words).
     """
 
+    __row_parts__ = True  # see `bridle.rows.homes`
+
     def __init__(self, client: Any, X: Any, y: Any = None, sample_weight: Any = None) -> None:
         self.client = client
         self.sources = sources_of(X, y, sample_weight)

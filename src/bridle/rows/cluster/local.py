@@ -24,6 +24,8 @@ class LocalParts:
     Consecutive rows make a part, or shuffled ones if a seed is given.
     """
 
+    __row_parts__ = True  # see `bridle.rows.homes`
+
     def __init__(
         self, X: Any, y: Any, n_parts: int, sample_weight: Any = None, *, shuffle: int | None = None
     ) -> None:

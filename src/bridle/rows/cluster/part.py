@@ -7,16 +7,18 @@ small arguments, and at most one vector of n_features + 1 numbers each way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bridle import _core
 from bridle.files.atomic import replacing
-from bridle.matrix.door import check_vector, is_sparse, make_rows
+from bridle.matrix.door import check_vector, is_sparse
 from bridle.objective.dual import rescaled
-from bridle.objective.losses import inner, loss_from, weighted_sum
+from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
+from bridle.rows.base import Judged, Piece, bias_bracket, judge_piece, loss_at, total
+from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -34,11 +36,11 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Objective:
+class Against:
     """Which problem over the rows: class `positive` against the rest, at this C."""
 
     C: float
-    loss: str
+    loss: str | Loss
     bias: str
     bias_scale: float
     positive: int
@@ -46,7 +48,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Start:
+class FromSnapshot:
     """Dual variables to go on from: those of a snapshot, which was taken at another C."""
 
     snapshot: int
@@ -87,18 +89,6 @@ class Step:
     gap: float  # seen on the way
     visits: int
     inside: int
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A part's share of a certificate."""
-
-    w_alpha: Array
-    loss: float  # sum C_i loss, without a free bias
-    value: float  # of the dual but for 1/2 |w|^2
-    alpha: float  # sum alpha_i
-    balance: float  # sum alpha_i y_i
-    bracket: tuple[float, float]  # where the breakpoints of a free bias are
 
 
 class Part:
@@ -160,7 +150,7 @@ class Part:
         return np.concatenate([block.codes for block in self.blocks])
 
     def open(
-        self, run: int, objective: Objective, seed: int, start: Start | None, saved: str | None
+        self, run: int, objective: Against, seed: int, start: FromSnapshot | None, saved: str | None
     ) -> Opened:
         """Begin to solve a problem: from a start, from a checkpoint that is there, or from zero."""
         chosen: Any = [None] * len(self.blocks)
@@ -178,7 +168,7 @@ class Part:
         file = None if saved is None else self._file(saved)
         self.runs[run] = _Run(objective, made, rng, file)
         return Opened(
-            sum(float(block.squared_norms.sum()) for block in self.blocks),
+            sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
             self.n_rows,
             sum(int(np.count_nonzero(state.cost)) for state in made),
@@ -211,7 +201,7 @@ class Part:
         w, balance, inside = np.zeros(self.n_features + 1), 0.0, 0
         for own in state.states:
             alpha = own.alpha()
-            w += own.combine(alpha, self.n_threads)
+            w += own.block.rows.combine(alpha * own.y)
             balance += inner(alpha, own.y)
             inside += int(np.count_nonzero((alpha > 0) & (alpha < own.upper)))
         return w, balance, float(inside)
@@ -242,26 +232,12 @@ class Part:
         """
         state = self.runs[run]
         state.keep(kept)
-        w_alpha, loss, value, total, balance = np.zeros(self.n_features + 1), 0.0, 0.0, 0.0, 0.0
-        low, high = np.inf, -np.inf
-        alphas = []
-        for own in state.states:
-            alpha = np.clip(own.alpha() * np.where(own.y > 0, *scales), 0.0, own.upper)
-            part, scores = own.combine_and_score(alpha, w, self.n_threads)
-            own.scores = scores
-            w_alpha += part
-            loss += weighted_sum(own.cost, own.loss.value(own.y * scores))
-            value += own.loss.dual_value(alpha, own.cost)
-            total += float(alpha.sum())
-            balance += inner(alpha, own.y)
-            points = (own.y - scores)[own.cost > 0]
-            if len(points):
-                low, high = min(low, float(points.min())), max(high, float(points.max()))
-            alphas.append(alpha)
+        alphas: list[Array] = []
+        judged = total(own.judge(w, scales, alphas) for own in state.states)
         self.snapshots[snapshot] = alphas
         if saved is not None:
             write_checkpoint(self._file(saved), np.concatenate(alphas))
-        return Judged(w_alpha, loss, value, total, balance, (low, high))
+        return judged
 
     def losses(self, run: int, biases: Array) -> tuple[Array, Array]:
         """Sum C_i loss at the scores last judged, for each bias, and its slope."""
@@ -273,6 +249,25 @@ class Part:
                 slopes[k] -= inner(own.cost * own.loss.slope(margins), own.y)
         return values, slopes
 
+    def scores(self, w: Array) -> Array:
+        """w.x of every row."""
+        return np.concatenate([block.rows.scores(w) for block in self.blocks])
+
+    def loss(self, against: Against, w: Array, b: float) -> float:
+        """sum C_i loss of a problem at any weights."""
+        return sum(
+            loss_at(piece, loss_from(against.loss), piece.rows.scores(w) + b)
+            for piece in (block.piece(against) for block in self.blocks)
+        )
+
+    def combine(self, a: Array, starts: list[int]) -> Array:
+        """sum a_i x_i over the rows that are here; a is of all rows."""
+        begin, found = starts[self.number], np.zeros(self.n_features + 1)
+        for block in self.blocks:
+            found += block.rows.combine(np.array(a[begin : begin + block.n_rows]))
+            begin += block.n_rows
+        return found
+
     def alpha(self, snapshot: int) -> Array:
         """The dual variables of a snapshot, in the order of the rows."""
         return np.concatenate(self.snapshots[snapshot])
@@ -283,7 +278,7 @@ class Part:
         for block in self.blocks:
             scores = np.empty((len(coef), block.n_rows))
             for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
-                _core.scores(block.rows, np.append(w, 0.0), scores[k], self.n_threads)
+                block.rows.scores(np.append(w, 0.0), scores[k])
                 scores[k] += b
             guess = scores.argmax(axis=0) if len(coef) > 1 else (scores[0] > 0).astype(np.intp)
             counted = block.codes >= 0
@@ -300,8 +295,10 @@ class _Rows:
         if block.X.shape[0] == 0:
             raise ValueError(f"{self.name} is empty; leave it out, or divide the rows anew")
         try:
-            self.X, self.rows, self.squared_norms = make_rows(block.X, 0.0, n_threads)
-            self.n_rows, self.n_features = self.rows.n_rows, self.rows.n_features
+            self.rows = MemoryRows(block.X, 0.0, n_threads)
+            self.X, self.n_rows, self.n_features = (
+                self.rows.X, self.rows.n_rows, self.rows.n_features,
+            )  # fmt: skip
             self.y = np.asarray(block.y)
             if self.y.shape != (self.n_rows,):
                 raise ValueError(f"{self.n_rows} rows, but labels of shape {self.y.shape}")
@@ -320,6 +317,15 @@ class _Rows:
         self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
         self.codes: NDArray[np.intp] = np.empty(0, np.intp)
 
+    def piece(self, against: Against) -> Piece:
+        """The rows as one problem sees them."""
+        y = np.where(self.codes == against.positive, 1.0, -1.0)
+        weight = self.weight * (self.codes >= 0)
+        if against.class_weight is not None:
+            weight = weight * np.array(against.class_weight)[self.codes]
+        cost = against.C * weight
+        return Piece.of(self.rows, y, cost, loss_from(against.loss), slice(0, len(y)))
+
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, values and label of a row."""
         if not is_sparse(self.X):
@@ -330,65 +336,61 @@ class _Rows:
 
 @dataclass
 class _State:
-    """One problem's view of a block: signs, costs, and the kernel that holds alpha."""
+    """One problem's view of a block: signs, costs, and the descent that holds alpha."""
 
     block: _Rows
-    y: Array
-    cost: Array
-    loss: Any
-    kernel: Any
+    piece: Piece
+    loss: Loss
+    descent: Any
     whole_gap: float = np.inf  # when all rows were last visited
     epoch_gap: float = 0.0  # seen in the epoch at hand
     scores: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def start(
-        cls, block: _Rows, objective: Objective, alpha: Array | None, ratio: float, n_threads: int
+        cls, block: _Rows, against: Against, alpha: Array | None, ratio: float, n_threads: int
     ) -> _State:
-        loss = loss_from(objective.loss)
-        y = np.where(block.codes == objective.positive, 1.0, -1.0)
-        weight = block.weight * (block.codes >= 0)
-        if objective.class_weight is not None:
-            weight = weight * np.array(objective.class_weight)[block.codes]
-        cost = objective.C * weight
-        own = cls(block, y, cost, loss, None)
+        loss, piece = loss_from(against.loss), block.piece(against)
+        start = np.zeros(len(piece.y))
         if alpha is not None:
-            alpha = rescaled(alpha, own.upper, ratio, loss.name)
-        own._begin(alpha, n_threads)
-        return own
+            start = np.clip(rescaled(alpha, piece.upper, ratio, loss), 0.0, piece.upper)
+        descent = _core.dual_coordinate_descent(
+            block.rows.view, loss.core, piece.signed_cost, block.rows.squared_norms, start, 0.0,
+            np.inf, 1, n_threads,
+        )  # fmt: skip
+        return cls(block, piece, loss, descent)
+
+    @property
+    def y(self) -> Array:
+        return self.piece.y
+
+    @property
+    def cost(self) -> Array:
+        return self.piece.cost
 
     @property
     def upper(self) -> Array:
-        return np.asarray(self.loss.upper(self.cost))
-
-    def _begin(self, alpha: Array | None, n_threads: int) -> None:
-        start = np.zeros(len(self.y)) if alpha is None else np.clip(alpha, 0.0, self.upper)
-        self.kernel = _core.dual_coordinate_descent(
-            self.block.rows, self.loss.name, np.copysign(self.cost, self.y),
-            self.block.squared_norms, start, 0.0, np.inf, 1, n_threads,
-        )  # fmt: skip
+        return self.piece.upper
 
     def alpha(self) -> Array:
         out = np.empty(len(self.y))
-        self.kernel.alpha(out)
+        self.descent.alpha(out)
         return np.clip(out, 0.0, self.upper)  # float32 may have rounded past the bound
 
-    def combine(self, alpha: Array, n_threads: int) -> Array:
-        out = np.empty(self.block.n_features + 1)
-        _core.combine(self.block.rows, alpha * self.y, out, n_threads)
-        return out
-
-    def combine_and_score(self, alpha: Array, w: Array, n_threads: int) -> tuple[Array, Array]:
-        out, scores = np.empty(len(w)), np.empty(len(self.y))
+    def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
+        """A share of the certificate; the point that was judged goes to the list."""
         # The last weight is the constant feature's, of which these rows know nothing: it is b.
         joined = np.append(w[:-1], 0.0)
-        _core.combine_and_score(self.block.rows, alpha * self.y, out, joined, scores, n_threads)
-        return out, scores + w[-1]
+        judged, alpha, scores = judge_piece(self.piece, self.loss, self.alpha(), joined, scales)
+        alphas.append(alpha)
+        self.scores = scores + w[-1]
+        loss = loss_at(self.piece, self.loss, self.scores)
+        return replace(judged, loss=loss, bracket=bias_bracket(self.piece, self.loss, self.scores))
 
 
 @dataclass
 class _Run:
-    objective: Objective
+    objective: Against
     states: list[_State]
     rng: Any
     saved: str | None  # where its checkpoint is
@@ -396,14 +398,14 @@ class _Run:
 
     def keep(self, part: float) -> None:
         for state in self.states:
-            state.kernel.keep(part)
+            state.descent.keep(part)
 
     def visit(self, order: Order) -> Step:
         self.keep(order.kept)
         if order.caution is not None:
             self.caution = order.caution.astype(np.float64)
             for state in self.states:
-                state.kernel.set_caution(self.caution)
+                state.descent.set_caution(self.caution)
         w = np.array(order.w, np.float64)
         step, own = np.zeros(len(w)), np.zeros(len(w))
         b, left = order.b, order.epochs
@@ -413,7 +415,7 @@ class _Run:
             share = min(1.0, left)
             for state in self.states:
                 own[:] = 0.0
-                done = state.kernel.visit_share(
+                done = state.descent.visit_share(
                     self.rng, order.bucket, share, w, b, order.response, own
                 )
                 step += own
@@ -422,7 +424,7 @@ class _Run:
                 gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
                 _unshrink(state, done)
             left -= share
-        moves = [state.kernel.moved() for state in self.states]
+        moves = [state.descent.moved() for state in self.states]
         return Step(
             step.astype(order.w.dtype),
             sum(move.separable for move in moves), sum(move.balance for move in moves),
@@ -439,7 +441,7 @@ def _unshrink(state: _State, done: Any) -> None:
     if done.whole:
         state.whole_gap = gap
     elif gap <= 0.1 * state.whole_gap:
-        state.kernel.unshrink()
+        state.descent.unshrink()
 
 
 def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Rows that come from disk some at a time, read ahead, checked, ready for the kernels."""
+"""Rows on disk: they come in ranges, some at a time, read ahead and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from bridle import _core
 from bridle.data.arrow import ArrowError, ArrowRows, Batch
+from bridle.files.fingerprint import fingerprint_of
+from bridle.matrix.threads import check_threads
+from bridle.rows.base import RANGES as IN_RANGES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors
+from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -30,32 +34,39 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Part:
-    """A range of rows as the kernels read it; with buffers, valid until the next one is asked for.
+class Range:
+    """Some rows of a file, at hand; with buffers, valid until the next range is asked for.
 
     where: its rows among all. labels: as they are in the file. weight: of its rows, or None.
     """
 
     number: int
     where: slice
-    rows: _core.Rows
-    squared_norms: Array
+    rows: MemoryRows
     labels: NDArray[Any]
     weight: Array | None
     batch: Batch
 
 
-class RowStream:
+class DiskRows:
     """The rows of a file in ranges, which come in any order, within the memory that is allowed.
 
     memory: bytes; None maps the file and leaves it to the system what of it is in memory. constant:
     the value of the constant feature.
     """
 
+    offers = frozenset({IN_RANGES})
+
     def __init__(
-        self, source: ArrowRows, *, constant: float = 0.0, memory: int | None = None
+        self,
+        source: ArrowRows,
+        *,
+        constant: float = 0.0,
+        memory: int | None = None,
+        n_threads: int | None = None,
     ) -> None:
         self.source, self.constant = source, constant
+        self.n_threads = check_threads(n_threads)
         self.ranges = source.ranges(_range_bytes(int(source.batch_bytes.sum())))
         self.sizes = np.array([source.range_bytes(rows) for rows in self.ranges], np.int64)
         self.plan = None if memory is None else MemoryPlan.of(source, self.ranges, memory)
@@ -63,17 +74,17 @@ class RowStream:
             source.n_rows, self.plan is not None and self.plan.vectors_on_disk
         )
         self.bytes_read = 0
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, Range] = {}
         self._buffers: list[memoryview] = []
 
-    def parts(self, order: Iterable[int] | None = None) -> Iterator[Part]:
+    def parts(self, order: Iterable[int] | None = None) -> Iterator[Range]:
         """The ranges of these numbers; all of them in the order of the file if none are given.
 
         Only one such pass may be under way at a time: there are no more buffers than planned.
         """
         return self.each(lambda part: part, order)
 
-    def each(self, make: Callable[[Part], Made], order: Iterable[int] | None) -> Iterator[Made]:
+    def each(self, make: Callable[[Range], Made], order: Iterable[int] | None) -> Iterator[Made]:
         """What `make` makes of each of the ranges; the threads that read ahead do that, too."""
         wanted = list(range(len(self)) if order is None else map(int, order))
         if self.plan is None or self.plan.resident:
@@ -84,14 +95,65 @@ class RowStream:
     def __len__(self) -> int:
         return len(self.ranges)
 
-    def _kept(self, k: int) -> Part:
+    @property
+    def n_rows(self) -> int:  # noqa: D102
+        return self.source.n_rows
+
+    @property
+    def n_features(self) -> int:  # noqa: D102
+        return self.source.n_features
+
+    @property
+    def nnz(self) -> int:  # noqa: D102
+        return self.source.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # noqa: D102
+        return self.source.dtype
+
+    def scores(self, w: Array) -> Array:  # noqa: D102
+        out = np.empty(self.n_rows)
+        for part in self.parts():
+            part.rows.scores(w, out[part.where])
+        return out
+
+    def combine(self, a: Array) -> Array:  # noqa: D102
+        return self.combine_and_score(a, np.zeros(self.n_features + 1))[0]
+
+    def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
+        combined, scores = np.zeros(self.n_features + 1), np.empty(self.n_rows)
+        for part in self.parts():
+            own, scores[part.where] = part.rows.combine_and_score(np.array(a[part.where]), w)
+            combined += own
+        return combined, scores
+
+    def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
+        from scipy.sparse import vstack
+
+        found = []
+        for part in self.parts():
+            mine = chosen[(chosen >= part.where.start) & (chosen < part.where.stop)]
+            if len(mine):
+                found.append(part.batch.X[mine - part.where.start].copy())
+        return MemoryRows(vstack(found, format="csr"), self.constant, self.n_threads)
+
+    def fingerprint(self, y: Any) -> str:  # noqa: D102
+        return fingerprint_of(
+            self.source.shape, (self.n_rows,), lambda i: (*self._entries(i), y[i])
+        )
+
+    def _entries(self, i: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        columns, values, _ = self.source.row(i)
+        return columns, values
+
+    def _kept(self, k: int) -> Range:
         if k not in self._parts:
             mapped = self.plan is None
             batch = self.source.view(self.ranges[k]) if mapped else self._load(k, None)
-            self._parts[k] = self._part(batch)
+            self._parts[k] = self._range(batch)
         return self._parts[k]
 
-    def _read_ahead(self, numbers: list[int], make: Callable[[Part], Made]) -> Iterator[Made]:
+    def _read_ahead(self, numbers: list[int], make: Callable[[Range], Made]) -> Iterator[Made]:
         """All buffers but the one in use are being read into, or have been."""
         assert self.plan is not None
         if not self._buffers:
@@ -112,31 +174,32 @@ class RowStream:
                 for future, _ in waiting:
                     future.cancel()
 
-    def _read(self, k: int, buffer: memoryview, make: Callable[[Part], Made]) -> Made:
-        return make(self._part(self._load(k, buffer)))
+    def _read(self, k: int, buffer: memoryview, make: Callable[[Range], Made]) -> Made:
+        return make(self._range(self._load(k, buffer)))
 
     def _load(self, k: int, buffer: memoryview | None) -> Batch:
         batch = self.source.load(self.ranges[k], buffer)
         self.bytes_read += int(self.sizes[k])
         return batch
 
-    def _part(self, batch: Batch) -> Part:
+    def _range(self, batch: Batch) -> Range:
         """Every index and every value is checked before a kernel sees it."""
         squared_norms = np.empty(batch.n_rows)
         try:
-            rows = _core.csr_rows(
+            view = _core.csr_rows(
                 batch.offsets, batch.columns, batch.values, batch.n_features, self.constant, batch
             )
-            in_order = _core.scan(rows, squared_norms, 1)
+            in_order = _core.scan(view, squared_norms, 1)
         except ValueError as error:
             raise self.source.error(batch.number, str(error)) from error
         if not in_order:
             raise self.source.error(batch.number, _disorder(batch))
         if not np.isfinite(batch.labels).all():
             raise self.source.error(batch.number, "a label is not finite")
-        return Part(
-            number=batch.number, where=batch.rows, rows=rows, squared_norms=squared_norms,
-            labels=batch.labels, weight=self._weight(batch), batch=batch,
+        rows = MemoryRows.checked(view, squared_norms, self.constant, self.n_threads)
+        return Range(
+            number=batch.number, where=batch.rows, rows=rows, labels=batch.labels,
+            weight=self._weight(batch), batch=batch,
         )  # fmt: skip
 
     def _weight(self, batch: Batch) -> Array | None:

@@ -44,7 +44,7 @@ class HingeCuts:
     def add_rows(self, active: NDArray[np.bool_]) -> None:
         """Add the cut of the active rows, summing them up here."""
         problem, g = self.problem, np.empty(self.problem.n_features + 1)
-        _core.combine(problem.rows, problem.signed_cost * active, g, problem.n_threads)
+        problem.rows.combine(problem.signed_cost * active, g)
         self.add(active, g, float(problem.cost @ active))
 
     def solve(self, tolerance: float) -> ModelPoint:
@@ -69,7 +69,7 @@ class HingeCuts:
 
     def _add_start(self, alpha: Array) -> None:
         problem, g = self.problem, np.empty(self.problem.n_features + 1)
-        _core.combine(problem.rows, alpha * problem.y, g, problem.n_threads)
+        problem.rows.combine(alpha * problem.y, g)
         self.add(np.zeros(problem.n_rows, np.bool_), g, float(alpha.sum()))
         self._start_alpha = alpha
 

@@ -38,7 +38,7 @@ class AugmentedLagrangian:
 
     def __init__(self, problem: LinearProblem, start: Any) -> None:
         self.problem = problem
-        self.exact = problem.loss.name == "squared_hinge" and not problem.hard_margin
+        self.exact = problem.loss.smooth and not problem.hard_margin
         self.upper = problem.upper
         used = problem.cost > 0
         if problem.hard_margin:
@@ -57,17 +57,14 @@ class AugmentedLagrangian:
 
     def times(self, direction: Array) -> Array:
         """z_i . direction for every row."""
-        out = np.empty(self.problem.n_rows)
-        _core.scores(self.problem.rows, direction, out, self.problem.n_threads)
+        out: Array = self.problem.rows.scores(direction)
         out *= self.problem.y
         return out
 
     def combine(self, coefficients: Array) -> Array:
         """sum_i coefficients_i z_i."""
-        out = np.empty(self.problem.n_features + 1)
-        signed = coefficients * self.problem.y
-        _core.combine(self.problem.rows, signed, out, self.problem.n_threads)
-        return out
+        combined: Array = self.problem.rows.combine(coefficients * self.problem.y)
+        return combined
 
     def update(self) -> None:
         """a, g and the two parts of the gap at the present w."""

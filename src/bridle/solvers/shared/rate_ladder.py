@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from bridle import _core
 from bridle.problems.linear import LinearProblem
-from bridle.solvers.shared.stochastic import BIAS_RATE, rate_of
+from bridle.solvers.shared.stochastic import BIAS_RATE, StepSettings, gradient_steps, rate_of
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -18,52 +17,20 @@ RATES = tuple(10.0 ** np.arange(-6, 2))
 BELOW = 0.5  # start slightly below the best: too high a rate costs more than too low a one
 
 
-def take(problem: LinearProblem, rows: NDArray[np.int64]) -> LinearProblem:
-    """The problem on some of its rows (in increasing order), with the same lam."""
-    rows = np.sort(rows)
-    C = problem.C if problem.hard_margin else problem.C * problem.n_rows / len(rows)
-    return LinearProblem(
-        problem.X[rows], problem.y[rows], C, loss=problem.loss, bias=problem.bias,
-        bias_scale=problem.bias_scale, sample_weight=problem.sample_weight[rows],
-        n_threads=problem.n_threads,
-    )  # fmt: skip
-
-
-def subsample(problem: Any, n: int, seed: int = 0) -> LinearProblem:
-    """The problem on n rows drawn at random among those that count, both classes present."""
-    if problem.kind == "streamed":
-        sample: LinearProblem = problem.sample(n, seed)
-        return sample
-    rng = np.random.default_rng(seed)
-    useful = np.flatnonzero(problem.cost > 0)
-    if problem.n_rows <= n:
-        whole: LinearProblem = problem
-        return whole
-    drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
-    for label in (-1, 1):
-        if not (problem.y[drawn] == label).any():
-            drawn = np.append(drawn, rng.choice(np.flatnonzero(problem.y == label)))
-    return take(problem, drawn)
-
-
 def _trial(
     problem: LinearProblem, start: tuple[Array, float], seed: int
 ) -> Callable[[float], float]:
     """The objective after one epoch at rate eta_0/(1 + eta_0 lam t), as a function of eta_0."""
 
     def cost(eta0: float) -> float:
-        settings = _core.SgdSettings(
-            rate=rate_of("eta0/(1 + eta0 lam t)", problem.lam, eta0), steps_before=0, batch=1,
-            radius=np.inf, bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
-            sampling="epochs", bucket=1, keep_random=False,
-        )  # fmt: skip
-        kernel = _core.stochastic_gradient(
-            problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms,
-            *start, np.zeros(problem.n_rows), settings,
-        )  # fmt: skip
-        kernel.run(problem.n_rows, _core.Rng(seed))
+        settings = StepSettings(
+            rate_of("eta0/(1 + eta0 lam t)", problem.lam, eta0),
+            bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
+        )
+        steps = gradient_steps(problem, *start, np.zeros(problem.n_rows), settings)
+        steps.run(problem.n_rows, _core.Rng(seed))
         w, alpha = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
-        b = kernel.output("last", w, alpha)
+        b = steps.output("last", w, alpha)
         with np.errstate(over="ignore", invalid="ignore"):
             value = problem.primal(*problem.split(w, b)) if np.isfinite(w).all() else np.inf
         return value if np.isfinite(value) else np.inf
@@ -74,7 +41,7 @@ def _trial(
 def _sampled_trial(
     problem: LinearProblem, sample: int, seed: int, w: Array | None, b: float
 ) -> tuple[Callable[[float], float], LinearProblem]:
-    small = subsample(problem, sample, seed % 2**32)
+    small = problem.sample(sample, seed % 2**32)
     joined = np.zeros(problem.n_features + 1) if w is None else np.asarray(w, np.float64)
     return _trial(small, (joined, b), seed), small
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle import _core
-from bridle.objective.bias import best_bias
 from bridle.objective.point import Iterate
+from bridle.rows.base import STEPS
 from bridle.solvers.base import Array, Iterates, steps_until_yield
 
 if TYPE_CHECKING:
@@ -35,6 +36,32 @@ Output = Literal["last", "average", "tail-average", "random"]
 
 # Bottou's practice: a free bias sees a gradient in every row and needs slower steps.
 BIAS_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """How stochastic gradient steps are taken.
+
+    rate: rho_t. steps_before: that led to the start. bias_rate: of a free bias, relative to rho_t.
+    """
+
+    rate: _core.Rate
+    steps_before: int = 0
+    batch: int = 1
+    radius: float = math.inf
+    bias_rate: float = 0.0
+    sampling: Sampling = "epochs"
+    bucket: int = 1
+    keep_random: bool = False
+    averages: bool = False
+
+    def compiled(self) -> _core.SgdSettings:
+        """For the core."""
+        return _core.SgdSettings(
+            rate=self.rate, steps_before=self.steps_before, batch=self.batch, radius=self.radius,
+            bias_rate=self.bias_rate, sampling=self.sampling, bucket=self.bucket,
+            keep_random=self.keep_random,
+        )  # fmt: skip
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -112,7 +139,7 @@ def sgd_iterates(
     batch = min(batch, problem.n_rows)
     per_epoch = max(1, problem.n_rows // batch)
     w, b = start_weights(problem, start)
-    settings = _core.SgdSettings(
+    settings = StepSettings(
         rate=rate,
         # A warm start counts as an epoch: a first step at rate 1 would forget where it came from.
         # One that was saved knows how many steps led to it.
@@ -120,60 +147,58 @@ def sgd_iterates(
         batch=batch, radius=radius, sampling=sampling,
         bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
         bucket=bucket_size(problem.n_rows, bucket), keep_random=output == "random",
+        averages=output.endswith("average"),
     )  # fmt: skip
-    kernel = _kernel(problem, w if start_w is None else start_w, b, start, settings, sampling)
+    steps = gradient_steps(
+        problem, w if start_w is None else start_w, b, problem.start_alpha(start), settings
+    )
     averaging = output.endswith("average")
     alpha = np.zeros(problem.n_rows)
     step, next_restart = 0, average_from * per_epoch
     while True:
         if averaging and step >= next_restart:
-            kernel.restart_average()
+            steps.restart_average()
             next_restart = max(per_epoch, 2 * next_restart) if output == "tail-average" else 2**62
         if recalibrate is not None and recalibrate_every and step and step % recalibrate_every == 0:
-            b = kernel.output("last", w, alpha)
-            kernel.set_rate(recalibrate(w, b), 0)
+            b = steps.output("last", w, alpha)
+            steps.set_rate(recalibrate(w, b), 0)
         n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
         if recalibrate_every:
             n = min(n, recalibrate_every - step % recalibrate_every)
         if problem.bias == "free" and step % per_epoch == 0:
-            kernel.set_bias(_best_bias(problem, kernel, w, alpha))
-        kernel.run(n, rng)
+            steps.set_bias(_best_bias(problem, steps, w, alpha))
+        steps.run(n, rng)
         step += n
         started = averaging and next_restart != average_from * per_epoch
         which = "average" if started else "last" if averaging else output
-        b = kernel.output(which, w, alpha)
+        b = steps.output(which, w, alpha)
         yield Iterate(step, step * batch / problem.n_rows, *problem.split(w, b), alpha)
 
 
-def _kernel(
-    problem: Any, w: Array, b: float, start: Any, settings: _core.SgdSettings, sampling: Sampling
+def gradient_steps(
+    problem: LinearProblem, w: Array, b: float, alpha: Array, settings: StepSettings
 ) -> Any:
-    alpha = problem.start_alpha(start)
-    if problem.kind == "streamed":
-        from bridle.solvers.shared.stored import StreamedGradient
+    """What takes the steps: compiled where the rows and the loss allow it."""
+    if STEPS not in problem.offers:
+        from bridle.solvers.shared.stored import StoredSteps
 
-        if sampling != "epochs":
-            raise ValueError(f"rows on disk are sampled in epochs; sampling={sampling!r} is not")
-        if problem.vectors.on_disk:
-            raise ValueError(
-                "the dual variables of stochastic solvers must fit into memory: allow more, or "
-                "use dcd"
-            )
-        return StreamedGradient(problem, w, b, alpha, settings)
+        return StoredSteps(problem, w, b, alpha, settings)
+    if problem.loss.core is None:
+        from bridle.solvers.shared.foreign import ForeignSteps
+
+        return ForeignSteps(problem, w, b, alpha, settings)
     return _core.stochastic_gradient(
-        problem.rows, problem.loss.name, problem.signed_cost, problem.squared_norms, w, b, alpha,
-        settings,
+        problem.rows.view, problem.loss.core, problem.signed_cost, problem.squared_norms, w, b,
+        alpha, settings.compiled(),
     )  # fmt: skip
 
 
-def _best_bias(
-    problem: LinearProblem, kernel: _core.StochasticGradient, w: Array, alpha: Array
-) -> float:
+def _best_bias(problem: LinearProblem, steps: Any, w: Array, alpha: Array) -> float:
     """The exact b for the present w.
 
     Nothing pulls b back, so steps that shrink like 1/t may never bring it home; between epochs it
     is put where it belongs.
     """
-    kernel.output("last", w, alpha)
+    steps.output("last", w, alpha)
     scores = problem.scores(w[:-1])
-    return best_bias(scores, problem.y, problem.cost, problem.loss)
+    return float(problem.sides.best_bias(scores))

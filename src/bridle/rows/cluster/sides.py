@@ -1,9 +1,7 @@
-"""A linear problem whose rows are elsewhere, for the same loop as every other problem.
+"""Rows on a cluster as one problem sees them: the parts hold the rows and alpha.
 
-    min_w  P(w) = 1/2 |w|^2 + sum_k sum_{i in part k} C_i loss(p_i),
-
-The parts hold the rows and alpha. From each of them a certificate takes sum alpha_i z_i, the sum of
-its losses and a few numbers: the certificate is that of LinearProblem on all the rows.
+From each part a certificate takes sum alpha_i z_i, the sum of its losses and a few numbers: the
+certificate is that of the same rows on one machine.
 
 When a part is lost (its worker died) its rows are read again and its alpha starts from the last
 checkpoint, or from zero; w is put together anew from what all parts have. Any alpha inside its box
@@ -19,19 +17,18 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from bridle import _core
 from bridle.files.fingerprint import fingerprint_of, sampled_rows
-from bridle.objective.bias import BIASES, Bias
-from bridle.objective.dual import _ratio
-from bridle.objective.losses import Loss, inner, loss_from
+from bridle.objective.bias import Bias, bias_precision
+from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.objective.scaling import _check_C
-from bridle.problems.base import Judgement
+from bridle.rows.base import ROUNDS, Findings, Judged, balance, total
 from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.part import Judged, Objective, Order, Start, Step, check_alike
+from bridle.rows.cluster.part import Against, FromSnapshot, Order, Step, check_alike
+from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -67,23 +64,21 @@ class LostError(RuntimeError):
 class ResidentAlpha:
     """Dual variables that stay with the rows; np.asarray fetches them, in the order of the rows."""
 
-    def __init__(
-        self, problem: DistributedProblem, snapshot: int, total: float, value: float
-    ) -> None:
-        self.problem, self.snapshot, self.C = problem, snapshot, problem.C
-        self.total, self.value = total, value
+    def __init__(self, sides: ClusterSides, snapshot: int, judged: Judged) -> None:
+        self.rows, self.snapshot, self.C = sides.rows, snapshot, sides.C
+        self.total, self.value, self.balance = judged.total, judged.value, judged.balance
         self.lost = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.lost:
             raise LostError("these dual variables were lost with a worker that held some")
         try:
-            gathered = np.concatenate(self.problem.parts.call("alpha", self.snapshot))
+            gathered = np.concatenate(self.rows.parts.call("alpha", self.snapshot))
         except (PartsLostError, KeyError) as error:
             self.lost = True
             if isinstance(error, PartsLostError):
-                self.problem.report.losses.append(str(error))
-                self.problem.encode(error.numbers)
+                self.rows.report.losses.append(str(error))
+                self.rows.encode(error.numbers)
             how = f": {error}" if isinstance(error, PartsLostError) else " with a worker before"
             raise LostError(f"these dual variables were lost{how}") from error
         return gathered if dtype is None else gathered.astype(dtype)
@@ -95,11 +90,11 @@ class ResidentAlpha:
     def at(self, C: float) -> ResidentAlpha:
         """The same variables to start from at another C; rows at their bound go where it goes."""
         other = copy.copy(self)
-        other.start = Start(self.snapshot, C / self.C)
+        other.start = FromSnapshot(self.snapshot, C / self.C)
         other.origin = self  # which keeps the snapshot
         return other
 
-    start: Start | None = None
+    start: FromSnapshot | None = None
     origin: ResidentAlpha | None = None
 
 
@@ -112,53 +107,37 @@ class Report:
     losses: list[str] = field(default_factory=list)  # parts that were lost, in words
 
 
-class DistributedProblem:
-    """1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)) over the rows of all parts.
+class ClusterRows:
+    """The rows of all parts, as one matrix without a constant feature; see `bridle.rows.base`."""
 
-    positive: the class, by its place among `classes`, that is +1; the others are -1.
-    checkpoint: a folder that all workers can write to, for the dual variables of each certificate.
-    """
+    offers = frozenset({ROUNDS})
+    constant = 0.0
+    n_threads = 1  # a worker has threads of its own
 
-    kind: ClassVar[str] = "distributed"
-
-    def __init__(
-        self,
-        parts: Parts,
-        C: float = 1.0,
-        *,
-        loss: str | Loss = "hinge",
-        bias: Bias = "none",
-        bias_scale: float = 1.0,
-        classes: NDArray[Any] | None = None,
-        positive: int = 1,
-        class_weight: Sequence[float] | None = None,
-        checkpoint: str | Path | None = None,
-    ) -> None:
-        if bias not in BIASES:
-            raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        if not (bias_scale > 0 and np.isfinite(bias_scale)):
-            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
-        self.parts, self.C = parts, _check_C(C)
-        self.loss, self.bias, self.bias_scale = loss_from(loss), bias, float(bias_scale)
-        self.positive = positive
-        self.class_weight = None if class_weight is None else tuple(map(float, class_weight))
-        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+    def __init__(self, parts: Parts, classes: NDArray[Any] | None = None) -> None:
+        self.parts, self.report = parts, Report()
         self.facts = Facts.of(parts)
         self.classes = self.facts.classes if classes is None else np.asarray(classes)
         if len(self.classes) < 2:
             raise ValueError(f"the rows must be of at least two classes, got {len(self.classes)}")
         self.ask("encode", self.classes)
-        self.n_rows, self.n_features = self.facts.n_rows, self.facts.n_features
-        self.report = Report()
-        self.run: Run | None = None
 
-    def variant(self, *, C: float | None = None, positive: int | None = None) -> DistributedProblem:
-        """The same rows with another C, or another class against the rest."""
-        other = copy.copy(self)
-        other.run = None
-        other.C = self.C if C is None else _check_C(C)
-        other.positive = self.positive if positive is None else positive
-        return other
+    @property
+    def n_rows(self) -> int:  # noqa: D102
+        return self.facts.n_rows
+
+    @property
+    def n_features(self) -> int:  # noqa: D102
+        return self.facts.n_features
+
+    @property
+    def nnz(self) -> int:  # noqa: D102
+        return self.facts.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the data, in which the parts work."""
+        return self.facts.dtype
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
         """A call that needs no run: parts that are lost learn their classes, and it is repeated."""
@@ -177,34 +156,110 @@ class DistributedProblem:
             except PartsLostError as lost:
                 numbers = sorted({*numbers, *lost.numbers})
 
+    def scores(self, w: Array) -> Array:  # noqa: D102
+        return np.concatenate(self.ask("scores", w))
+
+    def combine(self, a: Array) -> Array:  # noqa: D102
+        return np.asarray(np.sum(self.ask("combine", a, self._starts()), axis=0))
+
+    def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
+        return self.combine(a), self.scores(w)
+
+    def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
+        from scipy.sparse import csr_matrix
+
+        found = self._rows(chosen.tolist())
+        columns, values = ([found[i][k] for i in chosen.tolist()] for k in (0, 1))
+        ends = np.cumsum([0, *map(len, columns)])
+        shape = (len(chosen), self.n_features)
+        matrix = csr_matrix((np.concatenate(values), np.concatenate(columns), ends), shape=shape)
+        return MemoryRows(matrix.astype(self.dtype), self.constant, self.n_threads)
+
+    def fingerprint(self, y: Any = None) -> str:
+        """Of the rows and their labels: that of the same rows on one machine."""
+        rows = self._rows(sampled_rows(self.n_rows))
+        return fingerprint_of((self.n_rows, self.n_features), (self.n_rows,), rows.__getitem__)
+
+    def _rows(self, wanted: list[int]) -> dict[int, tuple[Any, Any, Any]]:
+        """Columns, values and label of each."""
+        found = self.ask("sample", wanted, self._starts())
+        return {i: row for part in found for i, row in part.items()}
+
+    def _starts(self) -> list[int]:
+        """Where the rows of each part begin."""
+        sizes = [one["n_rows"] for one in self.ask("describe")]
+        return [0, *np.cumsum(sizes)[:-1].tolist()]
+
+
+class ClusterSides:
+    """Class `positive`, by its place among the classes, is +1 and the others are -1.
+
+    checkpoint: a folder that all workers can write to, for the dual variables of each certificate.
+    See `bridle.rows.base.Sides`.
+    """
+
+    dear = False
+
+    def __init__(
+        self,
+        rows: ClusterRows,
+        C: float,
+        loss: Loss,
+        bias: Bias,
+        bias_scale: float,
+        *,
+        positive: int = 1,
+        class_weight: Sequence[float] | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        self.rows, self.C, self.loss = rows, C, loss
+        self.bias, self.bias_scale = bias, bias_scale
+        self.positive = positive
+        self.class_weight = None if class_weight is None else tuple(map(float, class_weight))
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.run: Run | None = None
+
+    def variant(
+        self,
+        *,
+        C: float | None = None,
+        positive: int | None = None,
+        class_weight: Sequence[float] | None = None,
+    ) -> ClusterSides:
+        """The same rows with another C, another class against the rest, or other weights."""
+        other = copy.copy(self)
+        other.run = None
+        other.C = self.C if C is None else C
+        other.positive = self.positive if positive is None else positive
+        if class_weight is not None:
+            other.class_weight = tuple(map(float, class_weight))
+        return other
+
     @property
-    def objective(self) -> Objective:
+    def parts(self) -> Parts:
+        """Where the rows are."""
+        return self.rows.parts
+
+    @property
+    def report(self) -> Report:
+        """What the talk with the parts has cost."""
+        return self.rows.report
+
+    @property
+    def against(self) -> Against:
         """What the parts need to know."""
-        return Objective(
-            self.C, self.loss.name, self.bias, self.bias_scale, self.positive, self.class_weight
-        )
+        loss = self.loss if self.loss.core is None else self.loss.name
+        return Against(self.C, loss, self.bias, self.bias_scale, self.positive, self.class_weight)
 
     @property
-    def hard_margin(self) -> bool:
-        """Whether C is infinite."""
-        return bool(np.isinf(self.C))
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether certificates are of use before the end: they are what a checkpoint keeps."""
-        return self.checkpoint is not None
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The precision of the data, in which the parts work."""
-        return self.facts.dtype
+    def free(self) -> bool:
+        """Whether the bias is not penalised."""
+        return self.bias == "free"
 
     @property
     def bias_precision(self) -> float:
         """The factor of b^2/2 in the objective: 0 for a free bias, infinite for none."""
-        if self.bias == "regularised":
-            return self.bias_scale**-2
-        return 0.0 if self.bias == "free" else np.inf
+        return bias_precision(self.bias, self.bias_scale)
 
     def begin(self, start: Any, seed: int) -> Run:
         """A new run of a solver; the one before is over."""
@@ -217,20 +272,12 @@ class DistributedProblem:
         if self.run is not None:
             self.parts.unwanted.append(("run", self.run.number))
             self.run = None
-            self.ask("forget", take_unwanted(self.parts))
+            self.rows.ask("forget", take_unwanted(self.parts))
 
-    def fingerprint(self) -> str:
-        """Of the rows and their labels: that of the same rows on one machine."""
-        sizes = [one["n_rows"] for one in self.ask("describe")]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        wanted = sampled_rows(self.n_rows)
-        found = self.ask("sample", wanted, starts[:-1].tolist())
-        rows = {i: row for part in found for i, row in part.items()}
-        return fingerprint_of((self.n_rows, self.n_features), (self.n_rows,), rows.__getitem__)
-
-    def judge(self, iterate: Iterate) -> Judgement:
+    def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """The primal value of w and the dual value of the parts' alpha, in one pass."""
-        assert self.run is not None
+        if self.run is None:
+            raise ValueError("on a cluster only the point of a run that is under way can be judged")
         return self.run.judge(iterate)
 
     def half_norm(self, w: Array, b: float) -> float:
@@ -238,15 +285,69 @@ class DistributedProblem:
         bias = 0.5 * b * b * self.bias_precision if self.bias == "regularised" else 0.0
         return 0.5 * inner(w, w) + bias
 
-    def path_sums(self, solution: Any) -> tuple[float, float, float, float]:
-        """1/2 |w|^2, sum loss / C, sum alpha and dual value but for 1/2 |w|^2: for the C path."""
-        half = self.half_norm(solution.w, solution.b)
-        loss = (solution.certificate.primal - half) / self.C
-        return half, loss, solution.alpha.total, solution.alpha.value
-
-    def rescaled(self, alpha: ResidentAlpha, C: float) -> ResidentAlpha:
+    def rescaled(self, alpha: ResidentAlpha, ratio: float) -> ResidentAlpha:
         """The start of a solve at another C."""
-        return alpha.at(C)
+        return alpha.at(ratio * self.C)
+
+    def dual_sums(self, alpha: ResidentAlpha) -> tuple[Array, float, float, float]:
+        """Those of a certificate; the weights are not kept."""
+        return np.empty(0), alpha.value, alpha.total, alpha.balance
+
+    def start_alpha(self, start: Any) -> Any:
+        """The parts have their own: see `begin`."""
+        return None if start is None else start.alpha
+
+    def primal_loss(self, joined: Array, b: float) -> float:  # noqa: D102
+        if self.bias == "regularised":
+            b = float(joined[-1]) * self.bias_scale
+        w = np.append(joined[:-1], 0.0)
+        return float(np.sum(self.rows.ask("loss", self.against, w, b)))
+
+    def squared_radius(self) -> float:  # noqa: D102
+        return self.loss.squared_radius(np.array([self.C * float(self.rows.facts.weights.sum())]))
+
+    def identity(self) -> None:
+        """The workers have checkpoints of their own: see `checkpoint`."""
+
+    def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
+        chosen = np.random.default_rng(seed).permutation(self.rows.n_rows)[:n]
+        codes = np.concatenate(self.rows.ask("codes"))[chosen]
+        y = np.where(codes == self.positive, 1.0, -1.0)
+        return self.rows.take(chosen), y, np.ones(len(chosen))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether certificates are of use before the end: they are what a checkpoint keeps."""
+        return self.checkpoint is not None
+
+    def still_has(self, alpha: Any) -> bool:
+        """Dual variables that were lost with a machine prove nothing that can be looked at."""
+        return not alpha.lost
+
+    def zeros(self) -> None:
+        """The parts have no name for the origin."""
+
+    def dual_value(self, alpha: ResidentAlpha) -> tuple[float, float]:  # noqa: D102
+        return alpha.value, alpha.total
+
+    def is_feasible(self, alpha: Any, rounding: float) -> bool:
+        """Not known of dual variables that the parts do not have."""
+        raise ValueError("on a cluster only dual variables that are there already can be judged")
+
+
+def sides_of(
+    parts: Parts,
+    *,
+    C: float,
+    loss: Loss,
+    bias: Bias,
+    bias_scale: float,
+    n_threads: int | None,
+    classes: NDArray[Any] | None = None,
+    **against: Any,
+) -> ClusterSides:
+    """The rows of all parts as one problem sees them."""
+    return ClusterSides(ClusterRows(parts, classes), C, loss, bias, bias_scale, **against)
 
 
 @dataclass(frozen=True)
@@ -299,20 +400,20 @@ def call_until_done(parts: Parts, method: str, *arguments: Any) -> list[Any]:
 class Run:
     """One solve: w and b, which all parts share, and the step that they have not heard of yet."""
 
-    def __init__(self, problem: DistributedProblem, start: Any, seed: int) -> None:
-        self.problem, self.parts, self.seed = problem, problem.parts, seed
+    def __init__(self, sides: ClusterSides, start: Any, seed: int) -> None:
+        self.sides, self.parts, self.seed = sides, sides.parts, seed
         self.number = next(_numbers)
         weakref.finalize(self, self.parts.unwanted.append, ("run", self.number))
         self.token = uuid.uuid4().hex
         alpha = None if start is None else start.alpha
         if alpha is not None and not isinstance(alpha, ResidentAlpha):
             raise ValueError("on a cluster a start needs dual variables that are there already")
-        self.start = None if alpha is None else (alpha.start or Start(alpha.snapshot, 1.0))
+        self.start = None if alpha is None else (alpha.start or FromSnapshot(alpha.snapshot, 1.0))
         self.kept = 1.0  # of the last step, to be sent with the next message
         self.caution: NDArray[Any] | None = None
         self.told = False  # whether all parts know the caution
-        self.w = np.zeros(problem.n_features)
-        self.bias = _core.ProximalBias(problem.bias_precision, 0.0 if start is None else start.b)
+        self.w = np.zeros(sides.rows.n_features)
+        self.bias = _core.ProximalBias(sides.bias_precision, 0.0 if start is None else start.b)
         self.alphas: list[weakref.ref[ResidentAlpha]] = []
         self.mean_norm = self.mean_cost = 0.0
         self.n_useful = 0  # rows that cost something: as many visits are an epoch
@@ -330,11 +431,11 @@ class Run:
     @property
     def zero_primal(self) -> float:
         """P(0), every row costing C_i there."""
-        return self.mean_cost * self.problem.n_rows
+        return self.mean_cost * self.sides.rows.n_rows
 
     def visit(self, caution: Array | None, **order: Any) -> list[Step] | None:
         """A round. None if a part was lost: w is then made of what is left."""
-        dtype = self.problem.dtype
+        dtype = self.sides.rows.dtype
         w = np.append(self.w, 0.0).astype(dtype)
         if caution is not None:
             self.caution, self.told = caution.astype(dtype), False
@@ -346,7 +447,7 @@ class Run:
             self.recover(lost)
             return None
         self.told = True
-        self.problem.report.rounds += 1
+        self.sides.report.rounds += 1
         return steps
 
     def move(self, kept: float, step: Array, balance: float) -> None:
@@ -355,8 +456,8 @@ class Run:
         self.w += kept * step[:-1]
         self.bias.add(kept * balance)
 
-    def judge(self, iterate: Iterate) -> Judgement:
-        """A certificate; w is then w(alpha) to the last bit."""
+    def judge(self, iterate: Iterate) -> Findings:
+        """What the parts say; w is then w(alpha) to the last bit."""
         while True:
             try:
                 if self.parts.unwanted:
@@ -366,42 +467,37 @@ class Run:
                 self.recover(lost)
                 iterate = Iterate(iterate.step, iterate.epoch, self.w, self.b)
 
-    def _judge(self, iterate: Iterate) -> Judgement:
-        problem, free = self.problem, self.problem.bias == "free"
+    def _judge(self, iterate: Iterate) -> Findings:
+        sides, free = self.sides, self.sides.free
         scales = (1.0, 1.0)
         if free:
             up, down = np.sum(self.parts.call("totals", self.number, self.kept), axis=0)
             self.kept = 1.0
-            scales = (min(1.0, _ratio(down, up)), min(1.0, _ratio(up, down)))
+            scales = balance(float(up), float(down))
         w = np.array(iterate.w, np.float64)
-        joined = np.append(w, 0.0 if free else iterate.b)
         snapshot = next(_numbers)
-        found: list[Judged] = self.parts.call(
-            "judge", self.number, self.kept, joined, scales, snapshot, self._saved()
-        )
+        shares: list[Judged] = self.parts.call(
+            "judge", self.number, self.kept, np.append(w, 0.0 if free else iterate.b), scales,
+            snapshot, self._saved(),
+        )  # fmt: skip
         self.kept = 1.0
-        problem.report.certificates += 1
-        w_alpha = np.sum([one.w_alpha for one in found], axis=0)[:-1]
-        value = sum(one.value for one in found)
-        balance = sum(one.balance for one in found)
-        squared = inner(w_alpha, w_alpha)
-        if problem.bias == "regularised":
-            squared += (balance * problem.bias_scale) ** 2
-        dual = value - 0.5 * squared
-        loss, b = sum(one.loss for one in found), iterate.b
+        sides.report.certificates += 1
+        judged = total(shares)
+        if sides.bias == "regularised":  # the constant feature, of which the parts know nothing
+            judged.w_alpha[-1] = judged.balance * sides.bias_scale
+        loss, b = judged.loss, iterate.b
         if free:
-            loss, b = self._best_bias(found, problem.half_norm(w, 0.0), dual)
+            loss, b = self._best_bias(judged, sides.half_norm(w, 0.0))
         else:
-            self.w = w_alpha.copy()
-            self.bias.set_balance(balance)
-        alpha = self._resident(snapshot, sum(one.alpha for one in found), value)
-        primal = problem.half_norm(w, b) + loss
-        return Judgement(w, b, primal, alpha, dual, "solver")
+            self.w = judged.w_alpha[:-1].copy()
+            self.bias.set_balance(judged.balance)
+        joined = np.append(w, b / sides.bias_scale if sides.bias == "regularised" else 0.0)
+        return Findings(joined, b, loss, judged, self._resident(snapshot, judged), False)
 
-    def _best_bias(self, found: list[Judged], half: float, dual: float) -> tuple[float, float]:
+    def _best_bias(self, judged: Judged, half: float) -> tuple[float, float]:
         """The sum of losses at the best bias, and that, by narrowing a bracket."""
-        low = min(one.bracket[0] for one in found)
-        high = max(one.bracket[1] for one in found)
+        low, high = judged.bracket
+        dual = judged.dual
         while True:
             points = np.linspace(low, high, BIAS_POINTS)
             answers = self.parts.call("losses", self.number, points)
@@ -417,8 +513,8 @@ class Run:
             if accurate or high - low <= 1e-12 * max(1.0, abs(low)):
                 return float(values[best]), float(points[best])
 
-    def _resident(self, snapshot: int, total: float, value: float) -> Any:
-        alpha = ResidentAlpha(self.problem, snapshot, total, value)
+    def _resident(self, snapshot: int, judged: Judged) -> ResidentAlpha:
+        alpha = ResidentAlpha(self.sides, snapshot, judged)
         weakref.finalize(alpha, self.parts.unwanted.append, ("snapshot", snapshot))
         self.alphas = [ref for ref in self.alphas if ref() is not None]
         self.alphas.append(weakref.ref(alpha))
@@ -428,13 +524,13 @@ class Run:
         """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
         self.told = False
         while True:
-            self.problem.report.losses.append(str(lost))
+            self.sides.report.losses.append(str(lost))
             for ref in self.alphas:
                 alpha = ref()
                 if alpha is not None:
                     alpha.lost = True
             try:
-                self.parts.call("encode", self.problem.classes, only=lost.numbers)
+                self.parts.call("encode", self.sides.rows.classes, only=lost.numbers)
                 self._open(lost.numbers)
                 return
             except PartsLostError as another:
@@ -442,10 +538,10 @@ class Run:
 
     def _open(self, only: Sequence[int] | None = None) -> None:
         """Begin, on all parts or on those that were lost; then w is what alpha says."""
-        problem = self.problem
+        sides = self.sides
         try:
             opened = self.parts.call(
-                "open", self.number, problem.objective, self.seed, self.start, self._saved(),
+                "open", self.number, sides.against, self.seed, self.start, self._saved(),
                 only=only,
             )  # fmt: skip
             # Of an unfinished round nobody knows who took part in it: it never was.
@@ -472,7 +568,7 @@ class Run:
 
     def _saved(self) -> str | None:
         """The checkpoint of this run; the parts add their number."""
-        folder = self.problem.checkpoint
+        folder = self.sides.checkpoint
         return None if folder is None else str(folder / self.token)
 
 

@@ -1,0 +1,96 @@
+"""An Arrow file to train on, and how much memory that may take.
+
+rows = StoredRows("rows.arrow", memory="2G")
+LinearSVC(C=1.0).fit(rows)
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from bridle.data.arrow import ArrowRows, open_arrow
+from bridle.files.atomic import StrPath
+from bridle.files.fingerprint import fingerprint_of
+from bridle.objective.bias import Bias, bias_precision
+from bridle.objective.losses import Loss
+from bridle.rows.disk.memory import parse_size
+from bridle.rows.disk.ranges import DiskRows, labels_of
+from bridle.rows.disk.sides import DiskSides
+
+
+class StoredRows:
+    """The rows of a file, with the labels and weights that it has.
+
+    memory: the most that this process may have resident, in bytes or as "2G"; None maps the file
+    and leaves it to the system what of it is in memory.
+    """
+
+    __arrow_rows__ = True  # see `bridle.rows.homes`
+
+    def __init__(self, rows: ArrowRows | StrPath, memory: int | str | None = None) -> None:
+        self.source = rows if isinstance(rows, ArrowRows) else open_arrow(rows)
+        self.memory = parse_size(memory) if isinstance(memory, str) else memory
+        self.classes, self.class_counts = labels_of(self.source)
+
+    @property
+    def shape(self) -> tuple[int, int]:  # noqa: D102
+        return self.source.shape
+
+    @property
+    def zero_based(self) -> bool:
+        """Whether texts of these data count features from 0."""
+        return self.source.zero_based
+
+    @property
+    def columns(self) -> None:
+        """Of a table: this is none."""
+        return None
+
+    @property
+    def weight(self) -> str | None:
+        """The name of the column of weights, if there is one."""
+        return "weight" if self.source.has_weight else None
+
+    @property
+    def nnz(self) -> int:
+        """The stored entries."""
+        return self.source.nnz
+
+    def fingerprint(self) -> str:
+        """Of the rows and their labels: that of the same rows in memory."""
+        return fingerprint_of(self.shape, (self.shape[0],), self.source.row)
+
+    def __repr__(self) -> str:
+        return f"StoredRows({self.source!r}, memory={self.memory})"
+
+
+def sides_of(
+    stored: StoredRows,
+    *,
+    C: float,
+    loss: Loss,
+    bias: Bias,
+    bias_scale: float,
+    n_threads: int | None,
+    positive: float | None = None,
+) -> DiskSides:
+    """The rows as one problem sees them: the label `positive` against the rest."""
+    if bias == "free" or np.isinf(C):
+        what = "a free bias" if bias == "free" else "the hard margin"
+        raise ValueError(f"{what} needs all rows in memory; here they are read in batches")
+    constant = bias_scale if bias == "regularised" else 0.0
+    rows = DiskRows(stored.source, constant=constant, memory=stored.memory, n_threads=n_threads)
+    precision = bias_precision(bias, bias_scale)
+    return DiskSides(rows, _positive(stored, positive), C, loss, precision, stored.classes)
+
+
+def _positive(stored: StoredRows, positive: float | None) -> float:
+    path, classes = os.fsdecode(stored.source.path), stored.classes
+    if len(classes) < 2:
+        raise ValueError(f"{path}: all rows have the label {classes[0]:g}")
+    if positive is None:
+        if len(classes) > 2:
+            raise ValueError(f"{path}: has {len(classes)} classes; say which is positive")
+        return float(classes[1])
+    return float(positive)

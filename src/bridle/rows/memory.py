@@ -1,0 +1,297 @@
+"""Rows in memory: a CSR or dense matrix, read in place."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any, Self
+
+import numpy as np
+from bridle import _core
+from bridle.matrix.door import check_vector, is_sparse, make_rows
+from bridle.matrix.fingerprint import fingerprint
+from bridle.matrix.labels import check_labels, check_weights
+from bridle.matrix.threads import check_threads
+from bridle.objective.best_scale import best_scale
+from bridle.objective.dual import rescaled
+from bridle.objective.losses import Loss, inner
+from bridle.objective.point import Iterate
+from bridle.rows.base import (
+    RANGES,
+    SCORES,
+    STEPS,
+    Findings,
+    Judged,
+    Piece,
+    balance,
+    judge_piece,
+    loss_at,
+)
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+# A dual point that has to move by more than this part of itself to become feasible is worth a pass
+# of coordinate ascent; by less, that is less than the gap of a useful solution.
+FAR = 1e-3
+# By no more than this, it is still the solver's own.
+NEAR = 1e-6
+
+CHUNK = 4096  # rows of dense data that are weighted at a time
+
+
+class MemoryRows:
+    """A matrix that was checked, and the core's view of it; see `bridle.rows.base.Rows`."""
+
+    offers = frozenset({STEPS, SCORES, RANGES})
+
+    def __init__(self, X: Any, constant: float = 0.0, n_threads: int | None = None) -> None:
+        self.constant, self.n_threads = constant, check_threads(n_threads)
+        self.X, self.view, self.squared_norms = make_rows(X, constant, self.n_threads)
+
+    @classmethod
+    def checked(
+        cls, view: _core.Rows, squared_norms: Array, constant: float, n_threads: int
+    ) -> Self:
+        """Rows that were checked already, of a matrix that is the view's own."""
+        rows = cls.__new__(cls)
+        rows.X, rows.view, rows.squared_norms = None, view, squared_norms
+        rows.constant, rows.n_threads = constant, n_threads
+        return rows
+
+    def with_threads(self, n_threads: int | None) -> MemoryRows:
+        """The same rows for another number of threads; themselves if that is no change."""
+        if n_threads is None or check_threads(n_threads) == self.n_threads:
+            return self
+        other = copy.copy(self)
+        other.n_threads = check_threads(n_threads)
+        return other
+
+    @property
+    def n_rows(self) -> int:  # noqa: D102
+        return self.view.n_rows
+
+    @property
+    def n_features(self) -> int:  # noqa: D102
+        return self.view.n_features
+
+    @property
+    def nnz(self) -> int:  # noqa: D102
+        return self.view.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # noqa: D102
+        dtype: np.dtype[Any] = self.X.dtype
+        return dtype
+
+    def scores(self, w: Array, out: Array | None = None) -> Array:  # noqa: D102
+        out = np.empty(self.n_rows) if out is None else out
+        _core.scores(self.view, w, out, self.n_threads)
+        return out
+
+    def combine(self, a: Array, out: Array | None = None) -> Array:  # noqa: D102
+        out = np.empty(self.n_features + 1) if out is None else out
+        _core.combine(self.view, a, out, self.n_threads)
+        return out
+
+    def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
+        combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
+        _core.combine_and_score(self.view, a, combined, w, scores, self.n_threads)
+        return combined, scores
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """The lower triangle, at least, of sum_i weights_i x_i x_i', the constant feature last."""
+        width = self.n_features + 1
+        gram = np.zeros((width, width))
+        if is_sparse(self.X):
+            _core.weighted_gram(self.view, weights, gram, self.n_threads)
+            return gram
+        # Dense rows: BLAS, on a weighted copy of a few rows at a time.
+        rows = np.flatnonzero(weights)
+        for begin in range(0, len(rows), CHUNK):
+            chosen = rows[begin : begin + CHUNK]
+            part = np.full((len(chosen), width), self.constant)
+            part[:, :-1] = self.X[chosen]
+            part *= np.sqrt(weights[chosen])[:, np.newaxis]
+            gram += part.T @ part
+        return gram
+
+    def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
+        return MemoryRows(self.X[chosen], self.constant, self.n_threads)
+
+    def fingerprint(self, y: Any) -> str:  # noqa: D102
+        return fingerprint(self.X, y)
+
+    def ascend(
+        self, piece: Piece, loss: Loss, alpha: Array, b: float, bias_precision: float, seed: int
+    ) -> None:
+        """One pass of dual coordinate ascent over all rows, in place, from inside the box."""
+        if loss.core is None:
+            from bridle.rows.foreign import ascend
+
+            ascend(piece, loss, alpha, b if bias_precision == 0 else 0.0, seed)
+            return
+        descent = _core.dual_coordinate_descent(
+            self.view, loss.core, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
+            1, self.n_threads,
+        )  # fmt: skip
+        descent.visit(_core.Rng(seed), 16, 1.0)
+        descent.alpha(alpha)
+        np.clip(alpha, 0.0, piece.upper, out=alpha)
+
+
+class MemorySides:
+    """Signs and costs as arrays, a number for each row; see `bridle.rows.base.Sides`."""
+
+    dear, may_fail = False, False
+
+    def __init__(
+        self,
+        rows: MemoryRows,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        C: float,
+        loss: Loss,
+        bias_precision: float,
+    ) -> None:
+        self.rows, self.loss, self.C, self.bias_precision = rows, loss, C, bias_precision
+        self.sample_weight = check_weights(sample_weight, rows.n_rows)
+        self.y = check_labels(y, rows.n_rows)
+        self._set_piece()
+
+    def _set_piece(self) -> None:
+        """C_i = C c_i, where an infinite C of nothing is nothing."""
+        if np.isfinite(self.C):
+            cost = self.C * self.sample_weight
+        else:
+            cost = np.where(self.sample_weight > 0, self.C, 0.0)
+        self.piece = Piece.of(self.rows, self.y, cost, self.loss, slice(0, self.rows.n_rows))
+
+    def variant(
+        self,
+        *,
+        y: ArrayLike | None = None,
+        C: float | None = None,
+        sample_weight: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> MemorySides:
+        """The same rows with other labels, C or weights: shared, not copied or checked again."""
+        other = copy.copy(self)
+        other.rows = self.rows.with_threads(n_threads)
+        if C is not None:
+            other.C = C
+        if sample_weight is not None:
+            other.sample_weight = check_weights(sample_weight, self.rows.n_rows)
+        if y is not None:
+            other.y = check_labels(y, self.rows.n_rows)
+        other._set_piece()
+        return other
+
+    @property
+    def free(self) -> bool:
+        """Whether the bias is not penalised."""
+        return self.bias_precision == 0.0
+
+    def squared_radius(self) -> float:  # noqa: D102
+        return self.loss.squared_radius(self.piece.cost)
+
+    def identity(self) -> tuple[str, str]:  # noqa: D102
+        weighted = bool((self.sample_weight != 1).any())
+        weights = hashlib.blake2b(self.sample_weight.tobytes(), digest_size=16).hexdigest()
+        return self.rows.fingerprint(self.y), weights if weighted else "none"
+
+    def start_alpha(self, start: Any) -> Array:  # noqa: D102
+        if start is None or start.alpha is None:
+            return np.zeros(self.rows.n_rows)
+        alpha = check_vector(start.alpha, self.rows.n_rows, "start.alpha")
+        return np.clip(alpha, 0.0, self.piece.upper)
+
+    def rescaled(self, alpha: Array, ratio: float) -> Array:  # noqa: D102
+        return rescaled(alpha, self.piece.upper * ratio, ratio, self.loss)
+
+    def primal_loss(self, joined: Array, b: float) -> float:  # noqa: D102
+        scores = self.rows.scores(joined)
+        return loss_at(self.piece, self.loss, scores + b if self.free else scores)
+
+    def dual_sums(self, alpha: Array) -> tuple[Array, float, float, float]:  # noqa: D102
+        w = self.rows.combine(alpha * self.y)
+        value = self.loss.dual_value(alpha, self.piece.cost)
+        return w, value, float(alpha.sum()), inner(alpha, self.y)
+
+    def dual_value(self, alpha: Array) -> tuple[float, float]:  # noqa: D102
+        return self.loss.dual_value(alpha, self.piece.cost), float(alpha.sum())
+
+    def zeros(self) -> Array:  # noqa: D102
+        return np.zeros(self.rows.n_rows)
+
+    def still_has(self, alpha: Any) -> bool:  # noqa: D102
+        return True
+
+    def is_feasible(self, alpha: Array, rounding: float) -> bool:  # noqa: D102
+        upper = self.piece.upper
+        slack = rounding * np.where(np.isfinite(upper), upper, 0.0)
+        inside = bool(np.all(alpha >= -slack) and np.all(alpha <= upper + slack))
+        if not self.free:
+            return inside
+        return inside and abs(inner(alpha, self.y)) <= rounding * float(alpha.sum())
+
+    def best_bias(self, scores: Array) -> float:
+        """The free bias that is best for these scores."""
+        return self.loss.best_bias(scores, self.y, self.piece.cost)
+
+    def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
+        own = iterate.alpha
+        scales = (1.0, 1.0) if own is None else self._scales(own)
+        judged, alpha, scores = judge_piece(self.piece, self.loss, own, joined, scales)
+        b = self.best_bias(scores) if self.free else iterate.b
+        if self.free:
+            scores = scores + b
+        far = own is None or judged.shifted > FAR * judged.total
+        if far:
+            alpha = self._repair(own, scores, b, iterate.step)
+            judged = self._rejudged(alpha)
+        if iterate.direction:
+            s = best_scale(self.y * scores, inner(joined, joined), self.piece.cost)
+            joined, scores, b = s * joined, s * scores, s * b
+        loss = loss_at(self.piece, self.loss, scores)
+        repaired = far or judged.moved > NEAR * judged.total
+        return Findings(joined, b, loss, judged, alpha, repaired, scores)
+
+    def _scales(self, alpha: Array) -> tuple[float, float]:
+        """With a free bias, the heavier class is scaled down until sum alpha_i y_i = 0."""
+        if not self.free:
+            return 1.0, 1.0
+        clipped = np.clip(alpha, 0.0, self.piece.upper)
+        positive = self.y > 0
+        return balance(float(clipped[positive].sum()), float(clipped[~positive].sum()))
+
+    def _repair(self, own: Array | None, scores: Array, b: float, seed: int) -> Array:
+        """The best that one pass of coordinate ascent makes of a point inside the box.
+
+        Without one, from the point that w's subgradient suggests: alpha_i = C_i slope(p_i).
+        """
+        piece = self.piece
+        if own is None:
+            alpha = np.minimum(piece.cost * self.loss.slope(self.y * scores), piece.upper)
+        else:
+            alpha = np.clip(own, 0.0, piece.upper)
+        self.rows.ascend(piece, self.loss, alpha, b, self.bias_precision, seed)
+        up, down = self._scales(alpha)
+        return alpha if up == down else alpha * np.where(self.y > 0, up, down)
+
+    def _rejudged(self, alpha: Array) -> Judged:
+        return Judged(*self.dual_sums(alpha))
+
+    def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
+        rng = np.random.default_rng(seed)
+        useful = np.flatnonzero(self.piece.cost > 0)
+        drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
+        for label in (-1, 1):
+            if not (self.y[drawn] == label).any():
+                drawn = np.append(drawn, rng.choice(np.flatnonzero(self.y == label)))
+        return self.take(drawn)
+
+    def take(self, drawn: NDArray[np.intp]) -> tuple[MemoryRows, Array, Array]:
+        """Some of the rows, in order, with their signs and weights."""
+        drawn = np.sort(drawn)
+        return self.rows.take(drawn), self.y[drawn], self.sample_weight[drawn]
