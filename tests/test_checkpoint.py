@@ -114,7 +114,7 @@ def test_checkpoints_are_for_linear_problems(data: Any, tmp_path: Path) -> None:
     from bridle import KernelProblem
 
     X, y = data
-    with pytest.raises(ValueError, match="not for kernel ones"):
+    with pytest.raises(ValueError, match="not for this KernelProblem"):
         solve(KernelProblem(X[:50], y[:50]), checkpoint=saving(tmp_path / "c"))
 
 

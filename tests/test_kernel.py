@@ -263,10 +263,11 @@ def test_bad_input_is_refused_at_the_door(options, match):
 def test_linear_solvers_refuse_kernel_problems():
     X, y = make_data()
     with pytest.raises(
-        ValueError, match="dcd solves linear and streamed problems, not kernel ones"
+        ValueError,
+        match="dcd needs a weight for each feature, which this KernelProblem does not offer",
     ):
         bridle.solve(bridle.KernelProblem(X, y), "dcd")
-    with pytest.raises(ValueError, match="smo solves kernel problems"):
+    with pytest.raises(ValueError, match="smo needs a Mercer kernel"):
         bridle.solve(bridle.LinearProblem(X, y), "smo")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Status, _core, solve
-from bridle.solvers.newton import Newton, _hessian, weighted_gram
+from bridle.solvers.newton import Newton, _hessian
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian, increasing_root
 
 import matrix
@@ -101,7 +101,7 @@ def test_gram_kernel_equals_numpy(dtype, storage):
     X = reference.dense(problem.X)
     X = np.hstack([X, np.full((len(X), 1), problem.bias_scale)])
     expected = np.tril(X.T @ (weights[:, np.newaxis] * X))
-    np.testing.assert_allclose(np.tril(weighted_gram(problem, weights)), expected, atol=1e-12)
+    np.testing.assert_allclose(np.tril(problem.rows.weighted_gram(weights)), expected, atol=1e-12)
 
 
 def test_gram_does_not_depend_on_threads():
@@ -109,7 +109,7 @@ def test_gram_does_not_depend_on_threads():
     weights = np.random.default_rng(0).random(5000)
 
     def gram(n_threads):
-        return weighted_gram(LinearProblem(X, y, n_threads=n_threads), weights).tobytes()
+        return LinearProblem(X, y, n_threads=n_threads).rows.weighted_gram(weights).tobytes()
 
     assert gram(1) == gram(3)
 

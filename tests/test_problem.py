@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle import C_to_lam, Iterate, LinearProblem, lam_to_C
-from bridle.objective.bias import best_bias
 from bridle.objective.losses import Hinge, SquaredHinge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +65,7 @@ def test_best_bias_against_a_fine_grid(loss, seed, n):
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     y[:2] = 1, -1
     scores, cost = np.round(rng.normal(size=n), 1), rng.choice([0.0, 1.0, 2.0], n)
-    b = best_bias(scores, y, cost, loss)
+    b = loss.best_bias(scores, y, cost)
 
     def objective(b):
         return float(cost @ loss.value(y * (scores + b)))

@@ -278,7 +278,7 @@ def test_what_cannot_be_streamed_is_said(path: Path) -> None:
         with pytest.raises(ValueError, match=words):
             StreamedProblem(path, **options)
     problem = StreamedProblem(path)
-    with pytest.raises(ValueError, match="newton solves linear problems, not streamed ones"):
+    with pytest.raises(ValueError, match="newton needs all rows in memory"):
         solve(problem, "newton")
     with pytest.raises(ValueError, match="sampled in epochs"):
         solve(problem, solver_from("pegasos", sampling="iid"), stop=Epochs(1))

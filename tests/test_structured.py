@@ -268,7 +268,7 @@ def test_features_that_cannot_be(features, message):
 
 def test_names_are_checked():
     linear = LinearProblem([[1.0], [2.0]], [1, -1])
-    with pytest.raises(ValueError, match="solves structured problems"):
+    with pytest.raises(ValueError, match="needs an oracle"):
         solve(linear, "bcfw")
     with pytest.raises(ValueError, match="sampling"):
         solver_from("bcfw", sampling="none")

@@ -55,6 +55,13 @@ class Loss:
     quadratic: ClassVar[bool] = False  # the hinge or its square: one kink, at the target
     certifiable: ClassVar[bool] = True  # its dual values rise above 0
 
+    @property
+    def struct(self) -> str:
+        """The name of the struct in core, for compiled steps."""
+        if self.core is None:
+            raise ValueError(f"the compiled core has no struct for the loss {self.name!r}")
+        return self.core
+
     def value(self, p: Array) -> Array:
         """The loss at margins p."""
         raise NotImplementedError

@@ -93,7 +93,7 @@ class KernelProblem(Problem):
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
     """
 
-    offers: ClassVar[frozenset[str]] = frozenset({KERNEL})  # type: ignore[misc]
+    offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
     loss: ClassVar[Hinge] = Hinge()
 
     def __init__(

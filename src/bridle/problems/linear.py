@@ -90,7 +90,7 @@ class LinearProblem(Problem):
 
     @property
     def offers(self) -> frozenset[str]:  # noqa: D102
-        return frozenset({WEIGHTS}) | self.rows.offers
+        return frozenset({WEIGHTS, *self.rows.offers})
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]

@@ -8,7 +8,7 @@ in memory, a range of a file or what a worker of a cluster holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -180,13 +180,21 @@ class Findings:
 class Sides(Protocol):
     """Rows as one problem sees them: signs, costs, and everything that is a sum over them."""
 
-    rows: Rows
-    loss: Loss
-    dear: bool  # whether judging reads rows that are not in memory
-    may_fail: bool  # whether a machine may be lost
+    @property
+    def rows(self) -> Rows:
+        """All of them."""
 
-    def variant(self, **changes: Any) -> Sides:
-        """The same rows with other signs, weights or C."""
+    @property
+    def dear(self) -> bool:
+        """Whether judging reads rows that are not in memory."""
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a machine may be lost, and with it what it has found."""
+
+    @property
+    def variant(self) -> Callable[..., Sides]:
+        """The same rows with other signs, weights or C: what can change depends on their home."""
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One sum over the parts of the rows; a point far from feasible is repaired first."""

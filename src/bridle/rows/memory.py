@@ -132,7 +132,7 @@ class MemoryRows:
             ascend(piece, loss, alpha, b if bias_precision == 0 else 0.0, seed)
             return
         descent = _core.dual_coordinate_descent(
-            self.view, loss.core, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
+            self.view, loss.struct, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
             1, self.n_threads,
         )  # fmt: skip
         descent.visit(_core.Rng(seed), 16, 1.0)

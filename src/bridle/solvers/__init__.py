@@ -6,8 +6,9 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from bridle.objective.point import Iterate
 from bridle.problems.base import Problem
-from bridle.solvers.base import Iterate, Iterates, Solver
+from bridle.solvers.base import Iterates, Solver
 
 # name -> classes, each as module:class below bridle.solvers. A new solver is one file and one line
 # here. One name may stand for several classes: it means the first whose needs the problem meets.

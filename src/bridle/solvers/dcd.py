@@ -73,7 +73,7 @@ class DualCoordinateDescent(Solver):
             return
         alpha = problem.start_alpha(start)
         kernel = _core.dual_coordinate_descent(
-            problem.rows.view, problem.loss.core, problem.signed_cost, problem.squared_norms,
+            problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms,
             alpha, 0.0 if start is None else start.b, problem.bias_precision,
             self.blocks, problem.n_threads,
         )  # fmt: skip

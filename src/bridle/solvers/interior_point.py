@@ -116,7 +116,7 @@ class _Best:
     def iterate(self, problem: LinearProblem, step: int) -> Iterate:
         alpha = np.zeros(problem.n_rows)
         alpha[self.used] = self.alpha
-        joined = problem._combine(alpha)
+        joined = problem.rows.combine(alpha * problem.y)
         return Iterate(step, step, *problem.split(joined, self.b), alpha, gap_estimate=self.gap)
 
 

@@ -113,7 +113,7 @@ def _hessian(phi: AugmentedLagrangian) -> Array:
         diagonal = np.diag_indices_from(H)
         H[diagonal] = np.maximum(H[diagonal], 0.0)
     H[np.diag_indices_from(H)] += 1.0
-    return H
+    return np.asarray(H)
 
 
 def _iterative_step(phi: AugmentedLagrangian) -> Array:

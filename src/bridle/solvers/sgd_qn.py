@@ -68,7 +68,7 @@ class SgdQn(Solver):
         nnz = max(1.0, problem.rows.nnz / m)
         skip = self.skip or max(1, round(16 * problem.n_features / nnz))
         kernel = _core.sgd_qn(
-            problem.rows.view, problem.loss.core, problem.signed_cost / problem.C,
+            problem.rows.view, problem.loss.struct, problem.signed_cost / problem.C,
             start_weights(problem, start)[0], problem.lam, eta0, skip, "epochs",
             bucket_size(m, self.bucket),
         )  # fmt: skip

@@ -110,9 +110,9 @@ class Cut:
 class StructuredBase(Problem):
     """What every structural problem has in common; subclasses answer for the rows."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({ORACLE})  # type: ignore[misc]
+    offers: ClassVar[frozenset[str]] = frozenset({ORACLE})
     cheap_cuts: ClassVar[bool] = False  # whether `cut` is much cheaper than a row at a time
-    dtype = np.dtype(np.float64)  # type: ignore[assignment]
+    dtype = np.dtype(np.float64)
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class StructuredProblem(StructuredBase):
     which helps oracles that release the GIL.
     """
 
-    may_fail: ClassVar[bool] = True  # the oracle is somebody's code
+    may_fail = True  # the oracle is somebody's code
 
     def __init__(
         self,

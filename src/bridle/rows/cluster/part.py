@@ -355,7 +355,7 @@ class _State:
         if alpha is not None:
             start = np.clip(rescaled(alpha, piece.upper, ratio, loss), 0.0, piece.upper)
         descent = _core.dual_coordinate_descent(
-            block.rows.view, loss.core, piece.signed_cost, block.rows.squared_norms, start, 0.0,
+            block.rows.view, loss.struct, piece.signed_cost, block.rows.squared_norms, start, 0.0,
             np.inf, 1, n_threads,
         )  # fmt: skip
         return cls(block, piece, loss, descent)

@@ -212,7 +212,7 @@ class DiskSides:
         piece = self.first_piece()
         norms = piece.rows.squared_norms - self.rows.constant**2
         return _core.streamed_dcd(
-            piece.rows.view, self.loss.core, sums.w_alpha, bias, sums.balance, sums.value,
+            piece.rows.view, self.loss.struct, sums.w_alpha, bias, sums.balance, sums.value,
             float(norms.mean()), float(piece.cost.mean()), self.rows.n_rows, from_zero,
             self.bias_precision, n_blocks, self.rows.n_threads,
         )  # fmt: skip

@@ -119,7 +119,7 @@ class ForeignSteps:
         norm = float(problem.squared_norms[i])
         if problem.loss.bounded_dual or norm == 0:
             return pull
-        return min(pull, max(0.0, problem.loss.target - (1.0 - rho) * p) / norm)
+        return float(min(pull, max(0.0, problem.loss.target - (1.0 - rho) * p) / norm))
 
     def _average(self) -> None:
         self.averaged += 1

@@ -188,7 +188,7 @@ def gradient_steps(
 
         return ForeignSteps(problem, w, b, alpha, settings)
     return _core.stochastic_gradient(
-        problem.rows.view, problem.loss.core, problem.signed_cost, problem.squared_norms, w, b,
+        problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms, w, b,
         alpha, settings.compiled(),
     )  # fmt: skip
 

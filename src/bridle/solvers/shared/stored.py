@@ -137,7 +137,7 @@ class Descent:
                 self._make_room(self.kept, rng)
             self.all_kept = self.kept.n_rows > 0
         self._copying, self._made_room = True, False
-        done = self.descent.end_epoch()
+        done: _core.DcdEpoch = self.descent.end_epoch()
         often = AGAIN * self.problem.n_rows / max(1, done.active)
         self._again = min(MOST_AGAIN, max(1, round(often)))
         return done
@@ -227,7 +227,7 @@ class StoredSteps:
         self.problem = problem
         piece = problem.sides.first_piece()
         self.steps = _core.stochastic_gradient(
-            piece.rows.view, problem.loss.core, piece.signed_cost, piece.rows.squared_norms,
+            piece.rows.view, problem.loss.struct, piece.signed_cost, piece.rows.squared_norms,
             w, b, check_vector(alpha, problem.n_rows, "alpha"), settings.compiled(),
         )  # fmt: skip
 
