@@ -14,7 +14,7 @@ from bridle.fitting.cluster import gathered, solve_classes
 from bridle.matrix.fingerprint import fingerprint
 from bridle.rows.cluster.local import LocalParts, PartsLostError
 from bridle.rows.cluster.part import Against, Block, Order, Part
-from bridle.rows.cluster.sides import LostError
+from bridle.rows.cluster.resident import LostError
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 
 TOL = 1e-3

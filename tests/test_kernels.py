@@ -104,7 +104,8 @@ def test_later_epochs_of_dcd_equal_their_twin(loss):
     rng = np.random.default_rng(0)
     alpha = rng.random(problem.n_rows) * problem.cost
     kernel = _core.dual_coordinate_descent(
-        problem.rows.view, loss, problem.signed_cost, problem.squared_norms, alpha, 0.0, np.inf, 1, 1,
+        problem.rows.view, loss, problem.signed_cost, problem.squared_norms, alpha, 0.0, np.inf, 1,
+        1,
     )  # fmt: skip
     # A bucket as large as the data leaves the rows in their own order.
     kernel.visit(_core.Rng(0), problem.n_rows, 1.0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.data.arrow import ArrowRows
-    from bridle.rows.cluster.sides import Parts
+    from bridle.rows.cluster.rows import Parts
 
 
 def StreamedProblem(  # noqa: N802

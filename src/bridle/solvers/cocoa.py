@@ -40,7 +40,7 @@ from bridle.solvers.base import Iterates, Solver
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
     from bridle.rows.cluster.part import Step
-    from bridle.rows.cluster.sides import Run
+    from bridle.rows.cluster.run import ClusterRun
 
 Array = np.typing.NDArray[np.float64]
 
@@ -96,7 +96,7 @@ class Cocoa(Solver):
             if certificate is not None:
                 seen.learn(certificate)
 
-    def _measures(self, run: Run) -> tuple[Caution, _Seen]:
+    def _measures(self, run: ClusterRun) -> tuple[Caution, _Seen]:
         return Caution(len(run.parts), len(run.w) + 1, self.work), _Seen(self.work, run)
 
 
@@ -110,7 +110,7 @@ class Line:
     apart: Array  # sum_k dw_k^2, of each feature and, last, of the balance
 
     @classmethod
-    def along(cls, run: Run, steps: list[Step]) -> Line:
+    def along(cls, run: ClusterRun, steps: list[Step]) -> Line:
         """D(eta) = D + eta g - eta^2/2 h is exact, with the bias held near its centre."""
         summed = np.zeros(len(run.w) + 1)
         apart = np.zeros(len(run.w) + 1)
@@ -169,7 +169,7 @@ class _Seen:
     Certificates say by how much.
     """
 
-    def __init__(self, work: float, run: Run) -> None:
+    def __init__(self, work: float, run: ClusterRun) -> None:
         self.gaps: deque[float] = deque(maxlen=max(1, round(1 / work)))
         self.inside: deque[int] = deque(maxlen=self.gaps.maxlen)
         self.rounds = 0
@@ -179,7 +179,7 @@ class _Seen:
         self.primal = run.zero_primal if run.start is None else np.inf
         self.guess = np.inf
 
-    def add(self, steps: list[Step], run: Run) -> float | None:
+    def add(self, steps: list[Step], run: ClusterRun) -> float | None:
         self.gaps.append(sum(one.gap for one in steps))
         self.inside.append(sum(one.inside for one in steps))
         self.rounds += 1

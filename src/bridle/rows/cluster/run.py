@@ -1,0 +1,219 @@
+"""One solve on a cluster: the weights that all parts share; what to do when one is lost."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle import _core
+from bridle.objective.point import Iterate
+from bridle.rows.base import Findings, Judged, balance, total
+from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.part import FromSnapshot, Order, Step
+from bridle.rows.cluster.resident import ResidentAlpha
+from bridle.rows.cluster.rows import take_unwanted
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.rows.cluster.sides import ClusterSides
+
+Array = NDArray[np.float64]
+
+
+# A free bias is looked for on so many points at once, until no other could be better by more than
+# this part of the gap.
+BIAS_POINTS = 16
+
+
+BIAS_ACCURACY = 0.01
+_numbers = itertools.count()
+
+
+class ClusterRun:
+    """One solve: w and b, which all parts share, and the step that they have not heard of yet."""
+
+    def __init__(self, sides: ClusterSides, start: Any, seed: int) -> None:
+        self.sides, self.parts, self.seed = sides, sides.parts, seed
+        self.number = next(_numbers)
+        weakref.finalize(self, self.parts.unwanted.append, ("run", self.number))
+        self.token = uuid.uuid4().hex
+        alpha = None if start is None else start.alpha
+        if alpha is not None and not isinstance(alpha, ResidentAlpha):
+            raise ValueError("on a cluster a start needs dual variables that are there already")
+        self.start = None if alpha is None else (alpha.start or FromSnapshot(alpha.snapshot, 1.0))
+        self.kept = 1.0  # of the last step, to be sent with the next message
+        self.caution: NDArray[Any] | None = None
+        self.told = False  # whether all parts know the caution
+        self.w = np.zeros(sides.rows.n_features)
+        self.bias = _core.ProximalBias(sides.bias_precision, 0.0 if start is None else start.b)
+        self.alphas: list[weakref.ref[ResidentAlpha]] = []
+        self.mean_norm = self.mean_cost = 0.0
+        self.n_useful = 0  # rows that cost something: as many visits are an epoch
+        self._open()
+
+    @property
+    def b(self) -> float:
+        """The intercept."""
+        return float(self.bias.value)
+
+    def sigma(self, n_inside: float) -> float:
+        """How fast b may follow."""
+        return float(_core.proximal_sigma(self.mean_norm, self.mean_cost, int(n_inside)))
+
+    @property
+    def zero_primal(self) -> float:
+        """P(0), every row costing C_i there."""
+        return self.mean_cost * self.sides.rows.n_rows
+
+    def visit(self, caution: Array | None, **order: Any) -> list[Step] | None:
+        """A round. None if a part was lost: w is then made of what is left."""
+        dtype = self.sides.rows.dtype
+        w = np.append(self.w, 0.0).astype(dtype)
+        if caution is not None:
+            self.caution, self.told = caution.astype(dtype), False
+        told = None if self.told else self.caution
+        message = Order(self.kept, w, self.b, float(self.bias.response), told, **order)
+        try:
+            steps = self.parts.call("visit", self.number, message)
+        except PartsLostError as lost:
+            self.recover(lost)
+            return None
+        self.told = True
+        self.sides.report.rounds += 1
+        return steps
+
+    def move(self, kept: float, step: Array, balance: float) -> None:
+        """w and b go this part of the way; the parts hear of it with the next message."""
+        self.kept = kept
+        self.w += kept * step[:-1]
+        self.bias.add(kept * balance)
+
+    def judge(self, iterate: Iterate) -> Findings:
+        """What the parts say; w is then w(alpha) to the last bit."""
+        while True:
+            try:
+                if self.parts.unwanted:
+                    self.parts.call("forget", take_unwanted(self.parts))
+                return self._judge(iterate)
+            except PartsLostError as lost:
+                self.recover(lost)
+                iterate = Iterate(iterate.step, iterate.epoch, self.w, self.b)
+
+    def _judge(self, iterate: Iterate) -> Findings:
+        sides, free = self.sides, self.sides.free
+        scales = (1.0, 1.0)
+        if free:
+            up, down = np.sum(self.parts.call("totals", self.number, self.kept), axis=0)
+            self.kept = 1.0
+            scales = balance(float(up), float(down))
+        w = np.array(iterate.w, np.float64)
+        snapshot = next(_numbers)
+        shares: list[Judged] = self.parts.call(
+            "judge", self.number, self.kept, np.append(w, 0.0 if free else iterate.b), scales,
+            snapshot, self._saved(),
+        )  # fmt: skip
+        self.kept = 1.0
+        sides.report.certificates += 1
+        judged = total(shares)
+        if sides.bias == "regularised":  # the constant feature, of which the parts know nothing
+            judged.w_alpha[-1] = judged.balance * sides.bias_scale
+        loss, b = judged.loss, iterate.b
+        if free:
+            loss, b = self._best_bias(judged, sides.half_norm(w, 0.0))
+        else:
+            self.w = judged.w_alpha[:-1].copy()
+            self.bias.set_balance(judged.balance)
+        joined = np.append(w, b / sides.bias_scale if sides.bias == "regularised" else 0.0)
+        return Findings(joined, b, loss, judged, self._resident(snapshot, judged), False)
+
+    def _best_bias(self, judged: Judged, half: float) -> tuple[float, float]:
+        """The sum of losses at the best bias, and that, by narrowing a bracket."""
+        low, high = judged.bracket
+        dual = judged.dual
+        while True:
+            points = np.linspace(low, high, BIAS_POINTS)
+            answers = self.parts.call("losses", self.number, points)
+            values = np.sum([answer[0] for answer in answers], axis=0)
+            slopes = np.sum([answer[1] for answer in answers], axis=0)
+            best = int(values.argmin())
+            # The slope never falls: the minimum is where its sign changes.
+            k = min(max(int(np.searchsorted(slopes, 0.0)), 1), BIAS_POINTS - 1)
+            low, high = points[k - 1], points[k]
+            bound = _lowest(points, values, slopes, k)
+            left = values[best] - bound
+            accurate = left <= BIAS_ACCURACY * max(half + values[best] - dual, 0.0)
+            if accurate or high - low <= 1e-12 * max(1.0, abs(low)):
+                return float(values[best]), float(points[best])
+
+    def _resident(self, snapshot: int, judged: Judged) -> ResidentAlpha:
+        alpha = ResidentAlpha(self.sides, snapshot, judged)
+        weakref.finalize(alpha, self.parts.unwanted.append, ("snapshot", snapshot))
+        self.alphas = [ref for ref in self.alphas if ref() is not None]
+        self.alphas.append(weakref.ref(alpha))
+        return alpha
+
+    def recover(self, lost: PartsLostError) -> None:
+        """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
+        self.told = False
+        while True:
+            self.sides.report.losses.append(str(lost))
+            for ref in self.alphas:
+                alpha = ref()
+                if alpha is not None:
+                    alpha.lost = True
+            try:
+                self.parts.call("encode", self.sides.rows.classes, only=lost.numbers)
+                self._open(lost.numbers)
+                return
+            except PartsLostError as another:
+                lost = PartsLostError([*{*lost.numbers, *another.numbers}], str(another))
+
+    def _open(self, only: Sequence[int] | None = None) -> None:
+        """Begin, on all parts or on those that were lost; then w is what alpha says."""
+        sides = self.sides
+        try:
+            opened = self.parts.call(
+                "open", self.number, sides.against, self.seed, self.start, self._saved(),
+                only=only,
+            )  # fmt: skip
+            # Of an unfinished round nobody knows who took part in it: it never was.
+            settled = self.parts.call("settle", self.number, 0.0 if only is not None else 1.0)
+        except PartsLostError as lost:
+            if only is not None:
+                raise
+            self.recover(PartsLostError(range(len(self.parts)), str(lost)))
+            return
+        if len(opened) == len(self.parts):
+            rows = sum(one.n_rows for one in opened)
+            self.mean_norm = sum(one.squared_norm for one in opened) / rows
+            self.mean_cost = sum(one.cost for one in opened) / rows
+            self.n_useful = sum(one.n_useful for one in opened)
+        self.kept = 1.0
+        self.w = np.sum([one[0] for one in settled], axis=0)[:-1]
+        self.bias.set_balance(sum(one[1] for one in settled))
+        inside = sum(one[2] for one in settled)
+        if only is None:
+            inside = inside if self.start is not None else self.n_useful // 10
+            self.bias.start(self.sigma(inside))
+        else:
+            self.bias.recentre(self.sigma(inside))
+
+    def _saved(self) -> str | None:
+        """The checkpoint of this run; the parts add their number."""
+        folder = self.sides.checkpoint
+        return None if folder is None else str(folder / self.token)
+
+
+def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:
+    """What a convex function can be at least between two points, by its tangents there."""
+    a, c, fa, fc, sa, sc = (
+        points[k - 1], points[k], values[k - 1], values[k], slopes[k - 1], slopes[k],
+    )  # fmt: skip
+    if sc <= sa:
+        return float(min(fa, fc))
+    x = min(max((fa - fc + sc * c - sa * a) / (sc - sa), a), c)
+    return float(max(fa + sa * (x - a), fc + sc * (x - c)))
