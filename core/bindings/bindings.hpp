@@ -1,7 +1,7 @@
 // What the binding files share: array types and the rows as Python sees them.
 #pragma once
 
-#include "rows.hpp"
+#include "rows/views.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,7 +1,7 @@
 #include "bindings.hpp"
 
-#include "chain.hpp"
-#include "chain_bcfw.hpp"
+#include "structured/chain.hpp"
+#include "structured/chain_bcfw.hpp"
 
 #include <memory>
 #include <span>

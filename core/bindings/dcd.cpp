@@ -1,7 +1,7 @@
 #include "bindings.hpp"
 
-#include "dcd.hpp"
-#include "dcd_streamed.hpp"
+#include "linear/dcd/descent.hpp"
+#include "linear/dcd/streamed.hpp"
 
 #include <memory>
 

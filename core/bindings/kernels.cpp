@@ -1,8 +1,8 @@
 #include "bindings.hpp"
 
-#include "kernel_sgd.hpp"
-#include "kernels.hpp"
-#include "smo.hpp"
+#include "kernel/sgd.hpp"
+#include "kernel/panels.hpp"
+#include "kernel/smo.hpp"
 
 #include <memory>
 #include <numeric>

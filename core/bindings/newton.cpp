@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "newton.hpp"
+#include "linear/newton.hpp"
 
 namespace bridle {
 namespace {

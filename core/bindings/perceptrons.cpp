@@ -1,7 +1,7 @@
 #include "bindings.hpp"
 
-#include "margin_perceptron.hpp"
-#include "mpu.hpp"
+#include "linear/margin_perceptron.hpp"
+#include "linear/mpu.hpp"
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "ranking.hpp"
+#include "structured/ranking/ranking.hpp"
 
 namespace bridle {
 namespace {

@@ -1,8 +1,8 @@
 #include "bindings.hpp"
 
-#include "parallel.hpp"
-#include "passes.hpp"
-#include "rng.hpp"
+#include "base/parallel.hpp"
+#include "rows/passes.hpp"
+#include "base/rng.hpp"
 
 #include <numeric>
 

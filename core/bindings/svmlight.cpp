@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "svmlight.hpp"
+#include "text/reader.hpp"
 
 #include <nanobind/stl/optional.h>
 

@@ -7,10 +7,10 @@
 #pragma once
 
 #include "losses.hpp"
-#include "rng.hpp"
-#include "rows.hpp"
-#include "sampling.hpp"
-#include "scaled.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
+#include "linear/sampling.hpp"
+#include "linear/scaled_weights.hpp"
 
 #include <algorithm>
 #include <cmath>

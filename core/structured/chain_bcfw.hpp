@@ -17,7 +17,7 @@
 // decisions: a single step size for the whole path would be that of the most cautious of them.
 #pragma once
 
-#include "chain.hpp"
+#include "structured/chain.hpp"
 
 #include <span>
 #include <utility>

@@ -4,9 +4,9 @@
 // G = sum_active y_i C_i x_i, R = sum_active C_i, the rows of margin below 1 being active.
 #pragma once
 
-#include "parallel.hpp"
-#include "passes.hpp"
-#include "rows.hpp"
+#include "base/parallel.hpp"
+#include "rows/passes.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cmath>

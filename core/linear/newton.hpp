@@ -2,8 +2,8 @@
 // functions of a step.
 #pragma once
 
-#include "parallel.hpp"
-#include "rows.hpp"
+#include "base/parallel.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cstdint>

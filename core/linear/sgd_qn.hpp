@@ -8,9 +8,9 @@
 // r_j = lam where w_j did not move. All B_j start at eta_0; there is no other rate.
 #pragma once
 
-#include "rng.hpp"
-#include "rows.hpp"
-#include "sampling.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
+#include "linear/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -27,12 +27,12 @@
 #pragma once
 
 #include "losses.hpp"
-#include "memory.hpp"
-#include "parallel.hpp"
-#include "passes.hpp"
-#include "proximal_bias.hpp"
-#include "rng.hpp"
-#include "rows.hpp"
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
+#include "rows/passes.hpp"
+#include "linear/proximal_bias.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cmath>

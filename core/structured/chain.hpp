@@ -8,9 +8,9 @@
 // multiclass machine of Crammer & Singer.
 #pragma once
 
-#include "parallel.hpp"
-#include "rows.hpp"
-#include "viterbi.hpp"
+#include "base/parallel.hpp"
+#include "rows/views.hpp"
+#include "structured/viterbi.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 // row's values are broadcast, dense and sparse alike, as in a matrix product.
 #pragma once
 
-#include "parallel.hpp"
-#include "rows.hpp"
+#include "base/parallel.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <bit>

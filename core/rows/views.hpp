@@ -3,8 +3,8 @@
 // constant feature of value `bias` (0 when there is none), so that no kernel needs to know of it.
 #pragma once
 
-#include "memory.hpp"
-#include "simd.hpp"
+#include "base/memory.hpp"
+#include "rows/simd.hpp"
 
 #include <algorithm>
 #include <cstdint>

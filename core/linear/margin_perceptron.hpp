@@ -8,9 +8,9 @@
 // may be presented L times at one visit, for one inner product.
 #pragma once
 
-#include "rng.hpp"
-#include "rows.hpp"
-#include "sampling.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
+#include "linear/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

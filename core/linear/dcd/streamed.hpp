@@ -4,10 +4,10 @@
 // memory", KDD 2010, with single visits instead of inner solves).
 #pragma once
 
-#include "dcd.hpp"
-#include "parallel.hpp"
-#include "rng.hpp"
-#include "rows.hpp"
+#include "linear/dcd/descent.hpp"
+#include "base/parallel.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cstdint>

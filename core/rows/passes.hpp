@@ -2,8 +2,8 @@
 // float64, and every result is the same for any number of threads.
 #pragma once
 
-#include "parallel.hpp"
-#include "rows.hpp"
+#include "base/parallel.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cmath>

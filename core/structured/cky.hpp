@@ -28,7 +28,7 @@
 // label.
 #pragma once
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -11,7 +11,7 @@
 // correlations the time may double with every label.
 #pragma once
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -13,7 +13,7 @@
 // until `refresh`.
 #pragma once
 
-#include "kernels.hpp"
+#include "kernel/panels.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,9 +7,9 @@
 // and a pass without one proves P - D <= (1/B) sum_i C_i^2 q_i.
 #pragma once
 
-#include "rng.hpp"
-#include "rows.hpp"
-#include "sampling.hpp"
+#include "base/rng.hpp"
+#include "rows/views.hpp"
+#include "linear/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

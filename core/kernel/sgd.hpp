@@ -7,8 +7,8 @@
 // up to date among themselves. Same steps, same result, at the speed of a product.
 #pragma once
 
-#include "kernels.hpp"
-#include "sampling.hpp"
+#include "kernel/panels.hpp"
+#include "linear/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 // answer is one coefficient for each document and a loss. docs/ranking.md has formulas and papers.
 #pragma once
 
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -32,8 +32,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel.hpp"
-#include "svmlight_avx2.hpp"
+#include "base/parallel.hpp"
+#include "text/usual_features.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>

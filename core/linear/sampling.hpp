@@ -2,7 +2,7 @@
 // ahead, so that it can be prefetched.
 #pragma once
 
-#include "rng.hpp"
+#include "base/rng.hpp"
 
 #include <algorithm>
 #include <cstdint>
