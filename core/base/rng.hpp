@@ -1,4 +1,4 @@
-// The random numbers of every kernel: xoshiro256++ (Blackman & Vigna 2019) seeded by splitmix64.
+// The random numbers of every method: xoshiro256++ (Blackman & Vigna 2019) seeded by splitmix64.
 // Ours, so that one seed gives the same orderings on every platform and compiler.
 #pragma once
 

@@ -87,7 +87,7 @@ void bind_perceptrons(nb::module_ &m) {
       .def_prop_ro("dual", &MarginPerceptronUnlearning::dual)
       .def_ro("updates", &MarginPerceptronUnlearning::updates)
       .def_ro("gap", &MarginPerceptronUnlearning::gap);
-  // The kernels read rows, weights and squared norms in place: they must outlive them.
+  // Rows, weights and squared norms are read in place: they must outlive what is made of them.
   m.def("margin_perceptron", &make_margin_perceptron, nb::arg("rows"),
         nb::arg("signed_weight").noconvert(), nb::arg("squared_norms").noconvert(),
         nb::arg("start_a"), nb::arg("start_counts"), nb::kw_only(), nb::arg("offset"),

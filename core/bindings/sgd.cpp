@@ -95,8 +95,8 @@ void bind_sgd(nb::module_ &m) {
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
   // noconvert: a converted copy would be gone by the time it is read.
-  // The kernel reads rows, costs and squared norms in place: they must outlive it, or its use until
-  // it enters others. Where start_alpha has more entries than there are rows, the rows are the
+  // Rows, costs and squared norms are read in place: they must outlive it, or its use until it
+  // enters others. Where start_alpha has more entries than there are rows, the rows are the
   // first part of the data.
   m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),

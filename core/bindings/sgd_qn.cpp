@@ -80,7 +80,7 @@ void bind_sgd_qn(nb::module_ &m) {
             self.output(w.data(), alpha.data());
           },
           nb::arg("w"), nb::arg("alpha"));
-  // The kernels read rows, costs and squared norms in place: they must outlive them.
+  // Rows, costs and squared norms are read in place: they must outlive what is made of them.
   m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_weight").noconvert(), nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"),
         nb::arg("skip"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),

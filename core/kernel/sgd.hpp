@@ -7,7 +7,7 @@
 // up to date among themselves. Same steps, same result, at the speed of a product.
 #pragma once
 
-#include "kernel/panels.hpp"
+#include "kernel/expand.hpp"
 #include "linear/sampling.hpp"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ private:
     const auto n_support = static_cast<int64_t>(support_.size());
     const int64_t n_blocks = (n_support + rows_at_once - 1) / rows_at_once;
     partial_.assign(n_blocks * n, 0.0);
-    for_blocks(n_blocks, n_support * n > 300000 ? n_threads_ : 1, [&](int64_t block) {
+    for_blocks(n_blocks, threads_for(n_support * n, n_threads_), [&](int64_t block) {
       const auto [begin, end] = block_range(n_support, n_blocks, block);
       const int64_t width = end - begin;
       std::vector<T> values(n * width);

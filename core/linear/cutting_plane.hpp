@@ -16,7 +16,7 @@
 namespace bridle {
 
 // One pass: scores[i] = w . x_i, active[i] = [y_i scores[i] < 1], g = G; returns R.
-template <class Rows>
+template <RowsLike Rows>
 double margin_cut(const Rows &rows, const double *w, const double *signed_cost, double *scores,
                   uint8_t *active, double *g, int n_threads) {
   const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;

@@ -58,7 +58,7 @@ public:
   double hinge = 0;        // sum of c_i max(0, 1 - w.z_i) as the last run met the rows
 };
 
-template <class Rows> class MarginPerceptronOn final : public MarginPerceptron {
+template <RowsLike Rows> class MarginPerceptronOn final : public MarginPerceptron {
 public:
   using W = typename Rows::Value;
 

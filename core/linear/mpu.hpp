@@ -34,7 +34,7 @@ public:
   double gap = 0;      // sum of the rows' parts of P - D as the last run met them
 };
 
-template <class Rows> class MpuOn final : public MarginPerceptronUnlearning {
+template <RowsLike Rows> class MpuOn final : public MarginPerceptronUnlearning {
 public:
   using W = typename Rows::Value;
 

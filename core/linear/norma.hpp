@@ -29,7 +29,7 @@ public:
   int64_t n_terms = 0;
 };
 
-template <class Rows> class NormaOn final : public Norma {
+template <RowsLike Rows> class NormaOn final : public Norma {
 public:
   NormaOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
           const double *start_w, const double *start_alpha, double rho, int64_t tau,

@@ -4,6 +4,8 @@
 // kept as S v - u (S the sum of the scales), which also costs O(nnz) a step.
 #pragma once
 
+#include "rows/views.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +13,7 @@
 
 namespace bridle {
 
-template <class Rows> class ScaledWeights {
+template <RowsLike Rows> class ScaledWeights {
 public:
   using W = typename Rows::Value;
 

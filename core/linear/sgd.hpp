@@ -1,5 +1,5 @@
-// Stochastic subgradient steps on f(w) = lam/2 |w|^2 + 1/m sum c_i loss(p_i), lam = 1/(m C), one
-// kernel for Pegasos, sgd, svmsgd and asgd. With rho_t = lam eta_t, a step on the k rows A_t is
+// Stochastic subgradient steps on f(w) = lam/2 |w|^2 + 1/m sum c_i loss(p_i), lam = 1/(m C), the
+// same for Pegasos, sgd, svmsgd and asgd. With rho_t = lam eta_t, a step on the k rows A_t is
 //
 //   w <- (1 - rho_t) w + rho_t (m/k) sum_{i in A_t} C_i slope(p_i) z_i,  then onto |w| <= radius.
 //
@@ -63,7 +63,7 @@ struct SgdSettings {
   bool keep_random; // maintain an iterate drawn uniformly from those seen: O(features), ln T times
 };
 
-template <class Rows, class Loss> class SgdOn final : public StochasticGradient {
+template <RowsLike Rows, LossLike Loss> class SgdOn final : public StochasticGradient {
 public:
   // n_rows: of the data, of which `rows` may be a part; start_alpha has as many entries.
   SgdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
@@ -86,7 +86,7 @@ public:
     const Rows *rows = std::get_if<Rows>(&part);
     if (!rows || rows->n_features != rows_.n_features || rows->n_rows < 1 || first < 0 ||
         rows->n_rows > n_rows - first)
-      throw std::invalid_argument("these rows are no part of the data that the kernel was made of");
+      throw std::invalid_argument("these rows are no part of the data that the steps began with");
     rows_ = *rows;
     signed_cost_ = signed_cost;
     squared_norms_ = squared_norms;

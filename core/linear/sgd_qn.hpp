@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "losses.hpp"
 #include "rows/views.hpp"
 #include "linear/sampling.hpp"
 
@@ -30,7 +31,7 @@ public:
   virtual void scales(double *b) const = 0;
 };
 
-template <class Rows, class Loss> class SgdQnOn final : public SgdQn {
+template <RowsLike Rows, LossLike Loss> class SgdQnOn final : public SgdQn {
 public:
   using W = typename Rows::Value;
 

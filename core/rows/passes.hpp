@@ -19,7 +19,7 @@ struct ScanResult {
 };
 
 // The block structure depends on the data alone, never on the threads.
-template <class Rows> int64_t pass_blocks(const Rows &rows) {
+template <RowsLike Rows> int64_t pass_blocks(const Rows &rows) {
   return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::clamp<int64_t>(rows.n_rows, 1, 64));
 }
 
@@ -49,7 +49,7 @@ template <class Value> RowFacts check_row(const DenseRows<Value> &rows, int64_t 
   return {rows.squared_norm(i), true};
 }
 
-template <class Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t i) {
+template <RowsLike Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t i) {
   rows.for_each(i, [&](int64_t column, auto value) {
     if (!std::isfinite(value))
       throw std::invalid_argument("X contains NaN or infinity: row " + std::to_string(i) +
@@ -62,7 +62,7 @@ template <class Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t i) 
 
 // One pass that answers all questions about the input: indices within bounds, values finite,
 // columns in order; and |x_i|^2 of every row, the constant feature included.
-template <class Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {
+template <RowsLike Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {
   const int64_t n_blocks = pass_blocks(rows);
   std::vector<char> canonical(n_blocks, 1);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
@@ -79,7 +79,7 @@ template <class Rows> ScanResult scan(const Rows &rows, double *squared_norms, i
 }
 
 // scores[i] = w . x_i, the constant feature included.
-template <class Rows>
+template <RowsLike Rows>
 void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
   const int64_t n_blocks = pass_blocks(rows);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
@@ -90,31 +90,45 @@ void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
 }
 
 // Private sums cost n_features each: no more of them than the work justifies.
-template <class Rows> int64_t sum_blocks(const Rows &rows) {
+template <RowsLike Rows> int64_t sum_blocks(const Rows &rows) {
   return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 8);
 }
 
-// w = sum_i coefficients[i] x_i and, where w_at is given, scores[i] = w_at . x_i in the same pass:
-// each row is read once for both.
-template <class Rows>
-void combine(const Rows &rows, const double *coefficients, double *w, const double *w_at,
-             double *scores, int n_threads) {
+// Calls add(i, sum) for every row, the sums being private to blocks, and adds those up in w.
+template <RowsLike Rows, class Add>
+void sum_rows(const Rows &rows, double *w, int n_threads, Add &&add) {
   const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
   std::vector<double> partial(static_cast<size_t>((n_blocks - 1) * width));
   std::fill_n(w, width, 0.0);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     double *sum = block == 0 ? w : partial.data() + (block - 1) * width;
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
-    for (int64_t i = begin; i < end; ++i) {
-      if (w_at)
-        scores[i] = rows.template dot<double>(i, w_at);
-      if (coefficients[i] != 0)
-        rows.add(i, coefficients[i], sum);
-    }
+    for (int64_t i = begin; i < end; ++i)
+      add(i, sum);
   });
   for (int64_t block = 1; block < n_blocks; ++block)
     for (int64_t k = 0; k < width; ++k)
       w[k] += partial[(block - 1) * width + k];
+}
+
+// w = sum_i coefficients[i] x_i
+template <RowsLike Rows>
+void combine(const Rows &rows, const double *coefficients, double *w, int n_threads) {
+  sum_rows(rows, w, n_threads, [&](int64_t i, double *sum) {
+    if (coefficients[i] != 0)
+      rows.add(i, coefficients[i], sum);
+  });
+}
+
+// The same and scores[i] = w_at . x_i in one pass: each row is read once for both.
+template <RowsLike Rows>
+void combine_and_score(const Rows &rows, const double *coefficients, double *w, const double *w_at,
+                       double *scores, int n_threads) {
+  sum_rows(rows, w, n_threads, [&](int64_t i, double *sum) {
+    scores[i] = rows.dot(i, w_at);
+    if (coefficients[i] != 0)
+      rows.add(i, coefficients[i], sum);
+  });
 }
 
 } // namespace bridle

@@ -1,31 +1,21 @@
 // What is done to every sparse row of float32 values and 32-bit columns, on vectors. Written by
-// hand, since compilers leave the end of a row, which is all of a short one, to scalar code; chosen
-// when the library is loaded.
+// hand, since compilers leave the end of a row, which is all of a short one, to scalar code.
 //
 //   gather_dot: sum_k values[k] w[columns[k]]; a third less time than with scalar loads
 //   exact_dot:  the same in float64, where no product is rounded
 //   scan_row:   sum_k values[k]^2, and whether the columns strictly increase
 #pragma once
 
+#include "base/cpu.hpp"
+
 #include <cstdint>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define BRIDLE_GATHER 1
-#include <immintrin.h>
-#endif
-
 namespace bridle {
-
-using GatherDot = float (*)(const float *values, const int32_t *columns, int64_t n, const float *w);
-
-using ExactDot = double (*)(const float *values, const int32_t *columns, int64_t n,
-                            const double *w);
 
 struct RowFacts {
   double squared_norm;
   bool increasing;
 };
-using ScanRow = RowFacts (*)(const float *values, const int32_t *columns, int64_t n);
 
 template <class Value, class Column>
 inline RowFacts scalar_scan_row(const Value *values, const Column *columns, int64_t n) {
@@ -56,10 +46,10 @@ inline W scalar_dot(const Value *values, const Column *columns, int64_t n, const
   return (s0 + s1) + (s2 + s3);
 }
 
-#ifdef BRIDLE_GATHER
+#ifdef BRIDLE_X86
 
-__attribute__((target("avx512f"))) inline float
-dot_avx512(const float *values, const int32_t *columns, int64_t n, const float *w) {
+BRIDLE_V4 inline float
+dot_v4(const float *values, const int32_t *columns, int64_t n, const float *w) {
   __m512 sum = _mm512_setzero_ps();
   int64_t k = 0;
   for (; k + 16 <= n; k += 16)
@@ -74,8 +64,8 @@ dot_avx512(const float *values, const int32_t *columns, int64_t n, const float *
   return _mm512_reduce_add_ps(sum);
 }
 
-__attribute__((target("avx2,fma"))) inline float
-dot_avx2(const float *values, const int32_t *columns, int64_t n, const float *w) {
+BRIDLE_V3 inline float
+dot_v3(const float *values, const int32_t *columns, int64_t n, const float *w) {
   __m256 sum = _mm256_setzero_ps();
   int64_t k = 0;
   for (; k + 8 <= n; k += 8) {
@@ -88,8 +78,8 @@ dot_avx2(const float *values, const int32_t *columns, int64_t n, const float *w)
   return _mm_cvtss_f32(half) + scalar_dot(values + k, columns + k, n - k, w);
 }
 
-__attribute__((target("avx512f,avx512vl"))) inline double
-exact_dot_avx512(const float *values, const int32_t *columns, int64_t n, const double *w) {
+BRIDLE_V4 inline double
+exact_dot_v4(const float *values, const int32_t *columns, int64_t n, const double *w) {
   __m512d sum = _mm512_setzero_pd();
   int64_t k = 0;
   for (; k + 8 <= n; k += 8) {
@@ -106,8 +96,8 @@ exact_dot_avx512(const float *values, const int32_t *columns, int64_t n, const d
   return _mm512_reduce_add_pd(sum);
 }
 
-__attribute__((target("avx512f"))) inline RowFacts
-scan_row_avx512(const float *values, const int32_t *columns, int64_t n) {
+BRIDLE_V4 inline RowFacts
+scan_row_v4(const float *values, const int32_t *columns, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = low;
   __mmask16 decreases = 0;
   for (int64_t k = 0; k < n; k += 16) {
@@ -126,37 +116,18 @@ scan_row_avx512(const float *values, const int32_t *columns, int64_t n) {
   return {_mm512_reduce_add_pd(_mm512_add_pd(low, high)), decreases == 0};
 }
 
-inline ScanRow choose_scan_row() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f") ? scan_row_avx512 : scalar_scan_row<float, int32_t>;
-}
-
-inline ExactDot choose_exact_dot() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-             ? exact_dot_avx512
-             : scalar_dot<double, float, int32_t>;
-}
-
-inline GatherDot choose_gather_dot() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f"))
-    return dot_avx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return dot_avx2;
-  return scalar_dot<float, float, int32_t>;
-}
+inline const auto gather_dot = widest(scalar_dot<float, float, int32_t>, dot_v3, dot_v4);
+inline const auto exact_dot =
+    widest(scalar_dot<double, float, int32_t>, scalar_dot<double, float, int32_t>, exact_dot_v4);
+inline const auto scan_row =
+    widest(scalar_scan_row<float, int32_t>, scalar_scan_row<float, int32_t>, scan_row_v4);
 
 #else
 
-inline GatherDot choose_gather_dot() { return scalar_dot<float, float, int32_t>; }
-inline ExactDot choose_exact_dot() { return scalar_dot<double, float, int32_t>; }
-inline ScanRow choose_scan_row() { return scalar_scan_row<float, int32_t>; }
+inline constexpr auto *gather_dot = scalar_dot<float, float, int32_t>;
+inline constexpr auto *exact_dot = scalar_dot<double, float, int32_t>;
+inline constexpr auto *scan_row = scalar_scan_row<float, int32_t>;
 
 #endif
-
-inline const GatherDot gather_dot = choose_gather_dot();
-inline const ExactDot exact_dot = choose_exact_dot();
-inline const ScanRow scan_row = choose_scan_row();
 
 } // namespace bridle

@@ -1,12 +1,13 @@
 // One view over the rows of a matrix: CSR or dense, float32 or float64, 32- or 64-bit columns.
 // Nothing is copied. Every weight vector has n_features + 1 entries: the last one belongs to the
-// constant feature of value `bias` (0 when there is none), so that no kernel needs to know of it.
+// constant feature of value `bias` (0 when there is none), so that no pass needs to know of it.
 #pragma once
 
 #include "base/memory.hpp"
 #include "rows/simd.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <type_traits>
@@ -14,6 +15,25 @@
 #include <vector>
 
 namespace bridle {
+
+// What passes and steps ask of rows.
+template <class R>
+concept RowsLike =
+    requires(const R &rows, int64_t i, const double *w, double *sum, typename R::Copy &copy) {
+      requires std::floating_point<typename R::Value>;
+      { rows.n_rows } -> std::convertible_to<int64_t>;
+      { rows.n_features } -> std::convertible_to<int64_t>;
+      { rows.bias } -> std::convertible_to<double>;
+      { rows.nnz() } -> std::same_as<int64_t>;
+      { rows.row_nnz(i) } -> std::same_as<int64_t>;
+      { rows.dot(i, w) } -> std::same_as<double>; // w . x_i, in the precision of w
+      rows.add(i, 1.0, sum);                      // sum += x_i
+      rows.for_each(i, [](int64_t, typename R::Value) {});
+      rows.prefetch(i);
+      // Some rows, copied together: the number of one among them, and a view of them.
+      { copy.append(rows, i) } -> std::same_as<int64_t>;
+      { copy.view(rows) } -> std::same_as<R>;
+    };
 
 template <class Value_, class Column_> struct CsrRows {
   using Value = Value_;
@@ -67,7 +87,6 @@ template <class Value_, class Column_> struct CsrRows {
 
   static constexpr int64_t prefetched = 256;
 
-  // Some rows, copied together.
   struct Copy {
     LargeVector<int64_t> offsets{0};
     LargeVector<Column> columns;
@@ -78,7 +97,6 @@ template <class Value_, class Column_> struct CsrRows {
       columns.reserve(nnz);
       values.reserve(nnz);
     }
-    // The number of the row in the copy.
     int64_t append(const CsrRows &from, int64_t i) {
       const int64_t begin = from.offsets[i], end = from.offsets[i + 1];
       columns.insert(columns.end(), from.columns + begin, from.columns + end);
@@ -153,6 +171,7 @@ template <class Value_> struct DenseRows {
   };
 };
 
+// Every kind of rows: one more is a struct and a line here.
 using AnyRows =
     std::variant<CsrRows<float, int32_t>, CsrRows<float, int64_t>, CsrRows<double, int32_t>,
                  CsrRows<double, int64_t>, DenseRows<float>, DenseRows<double>>;

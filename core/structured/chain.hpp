@@ -32,23 +32,23 @@ struct ChainShape {
   double cost_of(int64_t row, int64_t label) const { return cost[labels[row] * K + label]; }
 };
 
-template <class Rows> int64_t n_emission_rows(const Rows &rows) {
+template <RowsLike Rows> int64_t n_emission_rows(const Rows &rows) {
   return rows.n_features + (rows.bias != 0 ? 1 : 0);
 }
 
-template <class Rows> int64_t n_chain_weights(const Rows &rows, const ChainShape &shape) {
+template <RowsLike Rows> int64_t n_chain_weights(const Rows &rows, const ChainShape &shape) {
   return n_emission_rows(rows) * shape.K + (shape.transitions ? shape.K * shape.K : 0);
 }
 
 // Calls visit(feature, value) for every feature of a row, the constant one included.
-template <class Rows, class Visit> void for_features(const Rows &rows, int64_t row, Visit &&visit) {
+template <RowsLike Rows, class Visit> void for_features(const Rows &rows, int64_t row, Visit &&visit) {
   rows.for_each(row, visit);
   if (rows.bias != 0)
     visit(rows.n_features, static_cast<typename Rows::Value>(rows.bias));
 }
 
 // out[k] = emission[k].x_row for k < stride.
-template <class Real, class Rows>
+template <class Real, RowsLike Rows>
 void emission_scores(const Rows &rows, int64_t row, const Real *w, int64_t stride, Real *out) {
   std::fill_n(out, stride, Real(0));
   for_features(rows, row, [&](int64_t feature, auto value) {
@@ -85,7 +85,7 @@ struct ChainAnswer {
   double truth; // the score of the true labels, if augmented
 };
 
-template <class Rows>
+template <RowsLike Rows>
 ChainAnswer chain_answer(const Rows &rows, const ChainShape &shape, int64_t i, const double *w,
                          bool augmented, ChainScratch<double> &scratch, int32_t *path) {
   const int64_t K = shape.K, first = shape.begin(i), length = shape.length(i);
@@ -108,7 +108,7 @@ ChainAnswer chain_answer(const Rows &rows, const ChainShape &shape, int64_t i, c
 // The answer of the oracle for every sequence: the best path for w, with the loss added where
 // `augmented`. values[i] is its score with loss; truths[i] the score of the true labels (0 unless
 // augmented). All in float64.
-template <class Rows>
+template <RowsLike Rows>
 void chain_argmax(const Rows &rows, const ChainShape &shape, const double *w, bool augmented,
                   int32_t *paths, double *values, double *truths, int n_threads) {
   const int64_t n_blocks = std::clamp<int64_t>(shape.n_sequences / 16, 1, 256);
@@ -126,7 +126,7 @@ void chain_argmax(const Rows &rows, const ChainShape &shape, const double *w, bo
 
 // Calls visit(index, value) for the entries of Psi(x_i, labels_i) - Psi(x_i, path); an index may
 // come more than once. Positions where the two agree are never looked at.
-template <class Rows, class Visit>
+template <RowsLike Rows, class Visit>
 void for_difference(const Rows &rows, const ChainShape &shape, int64_t i, const int32_t *path,
                     Visit &&visit) {
   const int64_t K = shape.K, first = shape.begin(i), length = shape.length(i);

@@ -69,7 +69,7 @@ public:
   virtual std::span<const ChainEdge> edges(int64_t token) const = 0;
 };
 
-template <class Rows> class ChainFrankWolfeOn final : public ChainFrankWolfe {
+template <RowsLike Rows> class ChainFrankWolfeOn final : public ChainFrankWolfe {
 public:
   using Real = typename Rows::Value; // float32 where the data is
 

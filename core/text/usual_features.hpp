@@ -1,5 +1,4 @@
-// The features of an svmlight row on vectors, for processors with AVX2; chosen when the library is
-// loaded. Only usual shapes (an index of at most 8 digits; 123, 0.0123, -1.5 of at most 16) are
+// The features of an svmlight row on vectors. Only usual shapes (an index of at most 8 digits; 123, 0.0123, -1.5 of at most 16) are
 // read here. Whatever else there is, is left to the parser that called.
 //
 // A parser that finds the end of a number by reading it cannot begin the next one before. Here the
@@ -7,31 +6,17 @@
 // and the digits of an index and of its value are weighed together.
 #pragma once
 
+#include "base/cpu.hpp"
+#include "text/numbers.hpp"
+
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define BRIDLE_SVMLIGHT_AVX2 1
-#include <algorithm>
-#include <bit>
 #include <cstring>
-#include <immintrin.h>
-#endif
 
 namespace bridle::svmlight::detail {
-
-// Powers of ten that a double holds exactly.
-inline constexpr std::array<double, 23> kPowersOfTen = {
-    1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-inline constexpr std::array<std::uint64_t, 17> kIntegerPowersOfTen = [] {
-  std::array<std::uint64_t, 17> powers{1};
-  for (std::size_t k = 1; k < powers.size(); ++k)
-    powers[k] = 10 * powers[k - 1];
-  return powers;
-}();
-inline constexpr std::uint64_t kExactInteger = std::uint64_t{1} << 53;
 
 // How far the features of a row have been read.
 template <class T> struct RowSoFar {
@@ -65,25 +50,24 @@ struct Delimiters {
   Delimiters &operator=(const Delimiters &) = delete;
 };
 
-#ifdef BRIDLE_SVMLIGHT_AVX2
+#ifdef BRIDLE_X86
 
-#define BRIDLE_AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt")))
-#define BRIDLE_AVX2_INLINE __attribute__((target("avx2,bmi,bmi2,popcnt"), always_inline)) inline
+inline bool has_usual_features() { return cpu_level != CpuLevel::any; }
 
-BRIDLE_AVX2_INLINE std::uint32_t delimiter_mask(const char *p) {
+BRIDLE_V3 [[gnu::always_inline]] inline std::uint32_t delimiter_mask(const char *p) {
   const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
   const __m256i blank = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, _mm256_set1_epi8(' ')), bytes);
   const __m256i colon = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(':'));
   return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_or_si256(blank, colon)));
 }
 
-BRIDLE_AVX2_INLINE std::uint64_t delimiter_mask64(const char *p) {
+BRIDLE_V3 [[gnu::always_inline]] inline std::uint64_t delimiter_mask64(const char *p) {
   return delimiter_mask(p) | (std::uint64_t{delimiter_mask(p + 32)} << 32);
 }
 
 // Adds what was found in the block at an offset, and some places too many, that the next block or
 // nobody writes over: a loop of just the right length would be mispredicted for every block.
-BRIDLE_AVX2_INLINE std::uint16_t *append(std::uint16_t *out, std::uint64_t offset,
+BRIDLE_V3 [[gnu::always_inline]] inline std::uint16_t *append(std::uint16_t *out, std::uint64_t offset,
                                          std::uint64_t found) {
   const auto n = _mm_popcnt_u64(found);
   for (std::uint16_t *place = out;; place += Delimiters::kAtOnce) {
@@ -95,7 +79,7 @@ BRIDLE_AVX2_INLINE std::uint16_t *append(std::uint16_t *out, std::uint64_t offse
 }
 
 // Looks for those in [from, end), as far as the window goes.
-BRIDLE_AVX2 [[gnu::noinline]] inline void look_ahead(Delimiters &into, const char *from,
+BRIDLE_V3 [[gnu::noinline]] inline void look_ahead(Delimiters &into, const char *from,
                                                      const char *end) {
   into.origin = from;
   std::uint16_t *out = into.at.data();
@@ -119,7 +103,7 @@ alignas(32) inline constexpr std::array<std::uint8_t, 32> kLast = [] {
   return bytes;
 }();
 
-BRIDLE_AVX2_INLINE __m256i two_halves(const void *low, const void *high) {
+BRIDLE_V3 [[gnu::always_inline]] inline __m256i two_halves(const void *low, const void *high) {
   const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(low)));
   return _mm256_inserti128_si256(first, _mm_loadu_si128(static_cast<const __m128i *>(high)), 1);
 }
@@ -128,7 +112,7 @@ BRIDLE_AVX2_INLINE __m256i two_halves(const void *low, const void *high) {
 // before p may be read, and a little after the newline before `end`. Returns where it stopped: at
 // the start of a feature that it leaves to others, or at the newline.
 template <class T>
-BRIDLE_AVX2 const char *usual_features(const char *p, const char *end, Delimiters &ahead,
+BRIDLE_V3 const char *usual_features(const char *p, const char *end, Delimiters &ahead,
                                        RowSoFar<T> &into) {
   std::int32_t *indices = into.indices + into.count;
   T *values = into.values + into.count;
@@ -187,12 +171,6 @@ BRIDLE_AVX2 const char *usual_features(const char *p, const char *end, Delimiter
   ahead.next = next;
   into.count = indices - into.indices;
   return p;
-}
-
-inline bool has_usual_features() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
 }
 
 #else

@@ -4,15 +4,11 @@
 // memory", KDD 2010, with single visits instead of inner solves).
 #pragma once
 
-#include "linear/dcd/descent.hpp"
-#include "base/parallel.hpp"
-#include "base/rng.hpp"
-#include "rows/views.hpp"
+#include "linear/dcd/blocks.hpp"
+#include "linear/dcd/report.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
-#include <span>
 #include <stdexcept>
 #include <variant>
 
@@ -47,57 +43,96 @@ public:
   virtual double bias() const = 0;
 };
 
-// A descent on a matrix of no rows, into which the active rows of each part are put in turn.
-template <class Rows, class Loss>
-class StreamedDcdOn final : public StreamedDcd, DcdOn<Rows, Loss> {
-  using Dcd = DcdOn<Rows, Loss>;
-  using Dcd::active_, Dcd::bias_, Dcd::view_, Dcd::w_;
-  using typename Dcd::Active;
-  using typename Dcd::Pass;
+// Rows that are here for a visit: those of the part at hand that do not rest.
+template <RowsLike Rows> class PassingRows : public ActiveRows<Rows> {
+public:
+  using W = typename Rows::Value;
+  using ActiveRows<Rows>::view, ActiveRows<Rows>::active;
 
+  explicit PassingRows(const Rows &like) : ActiveRows<Rows>{without_constant(like), {}} {}
+
+  // Whether the part has no row at rest.
+  bool enter(const AnyRows &any, const double *signed_cost, const double *squared_norms,
+             const double *alpha, const uint8_t *resting) {
+    const Rows *rows = std::get_if<Rows>(&any);
+    if (!rows || rows->n_features != view.n_features)
+      throw std::invalid_argument("these rows are of another kind than those before them");
+    view = without_constant(*rows);
+    active.clear();
+    active.reserve(rows->n_rows);
+    bool all = true;
+    for (int64_t i = 0; i < rows->n_rows; ++i) {
+      if (signed_cost[i] == 0)
+        continue;
+      all &= !resting[i];
+      if (!resting[i])
+        active.push_back(
+            {{static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows->bias * rows->bias),
+              static_cast<W>(signed_cost[i])},
+             i,
+             i});
+    }
+    this->count_nnz();
+    return all;
+  }
+
+  // Writes down what the visits found; how many rows do not rest from now on.
+  int64_t leave(double *alpha, uint8_t *resting) const {
+    int64_t n_active = 0;
+    for (const ActiveRow<W> &row : active) {
+      resting[row.at] = row.shrunk();
+      alpha[row.at] = row.alpha;
+      n_active += !row.shrunk();
+    }
+    return n_active;
+  }
+
+  void shrink(ActiveRow<W> &row) { row.row = -1; }
+};
+
+template <RowsLike Rows, LossLike Loss> class StreamedDcdOn final : public StreamedDcd {
 public:
   using W = typename Rows::Value;
 
   StreamedDcdOn(const Rows &like, const StreamedStart &start, double bias_precision,
                 int64_t n_blocks, int n_threads)
-      : StreamedDcd(like.n_features + 1), Dcd(none_of(like), nullptr, nullptr, nullptr, start.bias,
-                                              bias_precision, n_blocks, n_threads) {
-    std::copy(start.w, start.w + like.n_features, w_.begin());
-    this->mean_norm_ = start.mean_squared_norm;
-    this->mean_cost_ = start.mean_cost;
-    this->separable_ = start.separable;
-    bias_ = ProximalBias(bias_precision, start.bias);
-    bias_.set_balance(start.balance);
-    bias_.start(this->sigma(start.n_rows / 10));
-    sum_squares();
-    this->first_ = start.from_zero;
-    this->begin_scaling(start.n_rows);
+      : StreamedDcd(like.n_features + 1), rows_(like),
+        state_{.w = std::vector<W>(n_weights),
+               .bias = {bias_precision, start.bias},
+               .mean_norm = start.mean_squared_norm,
+               .mean_cost = start.mean_cost,
+               .separable = start.separable},
+        blocks_(n_blocks, n_threads) {
+    std::copy(start.w, start.w + like.n_features, state_.w.begin());
+    state_.sum_squares();
+    state_.bias.set_balance(start.balance);
+    state_.bias.start(state_.sigma(start.n_rows / 10));
+    if (start.from_zero)
+      state_.first = FirstEpoch::of(start.n_rows, start.mean_cost, start.mean_squared_norm);
   }
 
   void visit(const AnyRows &any, const double *signed_cost, const double *squared_norms,
              double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
-    whole_ &= enter(any, signed_cost, squared_norms, alpha, resting);
-    visits_ += std::ssize(active_);
+    whole_ &= rows_.enter(any, signed_cost, squared_norms, alpha, resting);
     pass_ = pass_.then(visit_active(rng, bucket));
-    this->rows_seen_ += view_.n_rows;
-    n_active_ += leave(alpha, resting);
+    if (state_.first)
+      state_.first->rows_seen += rows_.view.n_rows;
+    n_active_ += rows_.leave(alpha, resting);
   }
 
   void visit_again(const AnyRows &any, const double *signed_cost, const double *squared_norms,
                    double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
-    enter(any, signed_cost, squared_norms, alpha, resting);
-    visits_ += std::ssize(active_);
+    rows_.enter(any, signed_cost, squared_norms, alpha, resting);
     visit_active(rng, bucket);
-    leave(alpha, resting);
+    rows_.leave(alpha, resting);
   }
 
   DcdEpoch end_epoch() override {
-    sum_squares();
-    const double gap = this->first_ ? this->first_gap(pass_) : pass_.gap + bias_.gap();
-    bias_.recentre(this->sigma(pass_.inside));
-    this->set_bounds(pass_, this->first_ ? 0.5 : 1.0);
-    const DcdEpoch done{visits_, n_active_, gap, this->dual(), whole_, true};
-    this->first_ = false;
+    state_.sum_squares();
+    const double gap = state_.first ? state_.first_gap(pass_) : pass_.gap + state_.bias.gap();
+    state_.end_epoch(pass_, state_.first ? 0.5 : 1.0);
+    const DcdEpoch done{visits_, n_active_, gap, state_.dual(), whole_, true};
+    state_.first.reset();
     pass_ = {};
     visits_ = n_active_ = 0;
     whole_ = true;
@@ -108,91 +143,31 @@ public:
   void weights(double *out) const override {
     const double scale = present_scale();
     for (int64_t j = 0; j + 1 < n_weights; ++j)
-      out[j] = scale * static_cast<double>(w_[j]);
-    out[n_weights - 1] = bias_.weight(scale);
+      out[j] = scale * static_cast<double>(state_.w[j]);
+    out[n_weights - 1] = state_.bias.weight(scale);
   }
 
-  double bias() const override { return bias_.value(present_scale(), 0); }
+  double bias() const override { return state_.bias.value(present_scale(), 0); }
 
 private:
-  double present_scale() const { return this->first_ ? this->scale_after(this->rows_seen_) : 1.0; }
-
-  static Rows none_of(Rows rows) {
-    rows.n_rows = 0;
-    return rows;
+  double present_scale() const {
+    return state_.first ? state_.first->scale_after(state_.first->rows_seen) : 1.0;
   }
 
-  // Makes the rows that do not rest the active ones; whether those are all.
-  bool enter(const AnyRows &any, const double *signed_cost, const double *squared_norms,
-             const double *alpha, const uint8_t *resting) {
-    const Rows *rows = std::get_if<Rows>(&any);
-    if (!rows || rows->n_features + 1 != n_weights)
-      throw std::invalid_argument("these rows are of another kind than those before them");
-    view_ = Dcd::without_constant(*rows);
-    this->rested_.resize(rows->n_rows);
-    this->resting_.resize(rows->n_rows);
-    active_.clear();
-    active_.reserve(rows->n_rows);
-    bool all = true;
-    for (int64_t i = 0; i < rows->n_rows; ++i) {
-      if (signed_cost[i] == 0)
-        continue;
-      all &= !resting[i];
-      if (!resting[i])
-        active_.push_back(
-            {{static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows->bias * rows->bias),
-              static_cast<W>(signed_cost[i])},
-             i,
-             i});
-    }
-    return all;
+  DcdPass<W> visit_active(Rng &rng, int64_t bucket) {
+    visits_ += rows_.size();
+    order_.shuffle(rng, rows_.size(), bucket);
+    return blocks_.visit(rows_, order_, {0, order_.size()}, state_);
   }
 
-  // Writes down what the visits found; how many rows do not rest from now on.
-  int64_t leave(double *alpha, uint8_t *resting) const {
-    int64_t n_active = 0;
-    for (const Active &row : active_) {
-      const bool rests = row.row < 0;
-      resting[row.at] = rests;
-      alpha[row.at] = row.alpha;
-      n_active += !rests;
-    }
-    return n_active;
-  }
-
-  Pass visit_active(Rng &rng, int64_t bucket) {
-    this->shuffle_buckets(rng, bucket);
-    this->response_ = static_cast<W>(bias_.response());
-    this->active_nnz_ = 0;
-    for (const Active &row : active_)
-      this->active_nnz_ += view_.row_nnz(row.at);
-    return this->visit_range({0, std::ssize(this->order_)});
-  }
-
-  // |w|^2 follows from the steps; this removes what rounding has added.
-  void sum_squares() { this->squared_weights_ = Dcd::squared_norm(w_); }
-
-  Pass pass_;
+  PassingRows<Rows> rows_;
+  DcdState<W> state_;
+  BlockVisits<Rows, Loss> blocks_;
+  Buckets order_;
+  // The epoch at hand.
+  DcdPass<W> pass_;
   int64_t visits_ = 0, n_active_ = 0;
   bool whole_ = true;
 };
-
-// Copies the chosen rows to the end of arrays that hold `used` entries already; offsets receives
-// the ends of the rows.
-template <class Value, class Column>
-void append_rows(const CsrRows<Value, Column> &rows, std::span<const int64_t> chosen, int64_t used,
-                 int64_t *offsets, Column *columns, Value *values, int64_t capacity) {
-  for (size_t k = 0; k < chosen.size(); ++k) {
-    if (chosen[k] < 0 || chosen[k] >= rows.n_rows)
-      throw std::invalid_argument("there is no such row to copy");
-    const int64_t begin = rows.offsets[chosen[k]], size = rows.row_nnz(chosen[k]);
-    if (size > capacity - used)
-      throw std::invalid_argument("the copied rows do not fit");
-    std::copy_n(rows.columns + begin, size, columns + used);
-    std::copy_n(rows.values + begin, size, values + used);
-    used += size;
-    offsets[k] = used;
-  }
-}
 
 } // namespace bridle
