@@ -138,14 +138,14 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
   kernels.attr("kernel_names") = to_tuple(MercerKernels::names());
   nb::class_<Kernel>(kernels, "Kernel");
   kernels.def("kernel", &make_kernel, nb::arg("name"), nb::arg("gamma"), nb::arg("coef0"),
-        nb::arg("degree"), nb::arg("constant"));
+              nb::arg("degree"), nb::arg("constant"));
   kernels.def("expand_kernel", &expand_kernel, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"),
-        nb::arg("coefficients"), nb::arg("out"), nb::arg("n_threads"),
-        "out[i] = sum_c coefficients[c] K(x_i, c)");
+              nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"),
+              nb::arg("coefficients"), nb::arg("out"), nb::arg("n_threads"),
+              "out[i] = sum_c coefficients[c] K(x_i, c)");
   kernels.def("kernel_matrix", &fill_kernel_matrix, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"), nb::arg("out"),
-        nb::arg("n_threads"), "out[i, c] = K(x_i, c)");
+              nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"), nb::arg("out"),
+              nb::arg("n_threads"), "out[i, c] = K(x_i, c)");
   nb::class_<SmoReport>(steps, "SmoReport")
       .def_ro("steps", &SmoReport::steps)
       .def_ro("violation", &SmoReport::violation)
@@ -162,9 +162,9 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
       .def_prop_ro("cache_peak_bytes", &Smo::cache_peak_bytes);
   // Rows and squared norms are read in place: they must outlive the solver.
   steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"), nb::arg("squared_norms"),
-        nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
-        nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"), nb::keep_alive<0, 2>(),
-        nb::keep_alive<0, 3>());
+            nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
+            nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"),
+            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
   nb::class_<KernelSgd>(steps, "KernelSgd")
       .def("run", &KernelSgd::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
@@ -173,11 +173,11 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
       .def_prop_ro("bias", &KernelSgd::bias);
   // Rows, squared norms and signed weights are read in place.
   steps.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
-        nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
-        nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
-        nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
-        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+            nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
+            nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
+            nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
+            nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
+            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

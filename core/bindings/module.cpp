@@ -45,7 +45,8 @@ NB_MODULE(_core, m) {
   bridle::bind_svmlight(text);
   bridle::bind_features(text);
 
-  auto structured = m.def_submodule("structured", "Inference: chains, trees, label sets, rankings.");
+  auto structured =
+      m.def_submodule("structured", "Inference: chains, trees, label sets, rankings.");
   bridle::bind_chain(structured);
   bridle::bind_cky(structured);
   bridle::bind_multilabel(structured);

@@ -1,7 +1,7 @@
 #include "bindings.hpp"
 
-#include "losses.hpp"
 #include "linear/sgd.hpp"
+#include "losses.hpp"
 
 #include <memory>
 

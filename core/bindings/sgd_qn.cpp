@@ -1,8 +1,8 @@
 #include "bindings.hpp"
 
-#include "losses.hpp"
 #include "linear/norma.hpp"
 #include "linear/sgd_qn.hpp"
+#include "losses.hpp"
 
 #include <memory>
 

@@ -99,9 +99,9 @@ panel_values(const Formula &formula, double constant, const Rows &rows, const do
 
 // out[c][i - begin] = K(x_{which[i]}, c) for i in begin..end-1 and every centre c.
 template <class T, RowsLike Rows>
-BRIDLE_WIDEST void kernel_block(const Formula &formula, double constant, const Rows &rows, const double *squared_norms,
-                                const int64_t *which, int64_t n, const Panels<T> &panels,
-                                T *const *out) {
+BRIDLE_WIDEST void kernel_block(const Formula &formula, double constant, const Rows &rows,
+                                const double *squared_norms, const int64_t *which, int64_t n,
+                                const Panels<T> &panels, T *const *out) {
   T values[panel_width][panel_width];
   for (int64_t p = 0; p < panels.n_panels(); ++p) {
     const int64_t used = std::min(panel_width, panels.n_centres - p * panel_width);
@@ -124,9 +124,9 @@ BRIDLE_WIDEST void kernel_block(const Formula &formula, double constant, const R
 // sums[i] += sum_c coefficients[c] K(x_{which[i]}, c), sums in float64. Coefficients are padded
 // with zeros to whole panels.
 template <class T, RowsLike Rows>
-BRIDLE_WIDEST void kernel_sums(const Formula &formula, double constant, const Rows &rows, const double *squared_norms,
-                               const int64_t *which, int64_t n, const Panels<T> &panels,
-                               const double *coefficients, double *sums) {
+BRIDLE_WIDEST void kernel_sums(const Formula &formula, double constant, const Rows &rows,
+                               const double *squared_norms, const int64_t *which, int64_t n,
+                               const Panels<T> &panels, const double *coefficients, double *sums) {
   T values[4][panel_width];
   for (int64_t p = 0; p < panels.n_panels(); ++p) {
     const double *a = coefficients + p * panel_width;

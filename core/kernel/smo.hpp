@@ -115,7 +115,9 @@ public:
     }
     expand(
         kernel_.source(), std::span<const double>(change), left_out,
-        [&](std::span<const int64_t> chosen, Panels<T> &panels) { kernel_.source().pack(chosen, panels); },
+        [&](std::span<const int64_t> chosen, Panels<T> &panels) {
+          kernel_.source().pack(chosen, panels);
+        },
         scores.data(), n_threads_);
     for (size_t k = 0; k < left_out.size(); ++k)
       all[left_out[k]] = refreshed_scores_[left_out[k]] + scores[k];
@@ -296,7 +298,8 @@ private:
       for (int64_t p = 0; p < n_active(); ++p) {
         const double g = taken[p] ? 0 : v_.projected(p);
         if (g != 0)
-          offer(ups, n_new, {g * g / std::max(kernel_.source().diagonal(active_[p]), inner_.tiny), p});
+          offer(ups, n_new,
+                {g * g / std::max(kernel_.source().diagonal(active_[p]), inner_.tiny), p});
       }
     }
     const size_t kept = set.size();

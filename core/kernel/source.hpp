@@ -62,13 +62,14 @@ public:
 
   void block(const Panels<T> &panels, std::span<const int64_t> which,
              T *const *out) const override {
-    kernel_block<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels, out);
+    kernel_block<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
+                    out);
   }
 
   void sums(const Panels<T> &panels, std::span<const int64_t> which, const double *coefficients,
             double *sums) const override {
-    kernel_sums<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels, coefficients,
-                   sums);
+    kernel_sums<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
+                   coefficients, sums);
   }
 
 private:

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "base/rng.hpp"
-#include "rows/views.hpp"
 #include "linear/sampling.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cmath>

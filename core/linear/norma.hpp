@@ -5,11 +5,11 @@
 //   |w - w without dropping| <= m max_i C_i |z_i| (1 - rho)^tau.
 #pragma once
 
-#include "losses.hpp"
 #include "base/rng.hpp"
-#include "rows/views.hpp"
 #include "linear/sampling.hpp"
 #include "linear/scaled_weights.hpp"
+#include "losses.hpp"
+#include "rows/views.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -6,11 +6,11 @@
 // A free bias b takes the same step without shrinking, at a fraction of the rate.
 #pragma once
 
-#include "losses.hpp"
 #include "base/rng.hpp"
-#include "rows/views.hpp"
 #include "linear/sampling.hpp"
 #include "linear/scaled_weights.hpp"
+#include "losses.hpp"
+#include "rows/views.hpp"
 
 #include <algorithm>
 #include <cmath>

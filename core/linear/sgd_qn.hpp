@@ -9,9 +9,9 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/sampling.hpp"
 #include "losses.hpp"
 #include "rows/views.hpp"
-#include "linear/sampling.hpp"
 
 #include <algorithm>
 #include <cmath>

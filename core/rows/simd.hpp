@@ -48,8 +48,8 @@ inline W scalar_dot(const Value *values, const Column *columns, int64_t n, const
 
 #ifdef BRIDLE_X86
 
-BRIDLE_V4 inline float
-dot_v4(const float *values, const int32_t *columns, int64_t n, const float *w) {
+BRIDLE_V4 inline float dot_v4(const float *values, const int32_t *columns, int64_t n,
+                              const float *w) {
   __m512 sum = _mm512_setzero_ps();
   int64_t k = 0;
   for (; k + 16 <= n; k += 16)
@@ -64,8 +64,8 @@ dot_v4(const float *values, const int32_t *columns, int64_t n, const float *w) {
   return _mm512_reduce_add_ps(sum);
 }
 
-BRIDLE_V3 inline float
-dot_v3(const float *values, const int32_t *columns, int64_t n, const float *w) {
+BRIDLE_V3 inline float dot_v3(const float *values, const int32_t *columns, int64_t n,
+                              const float *w) {
   __m256 sum = _mm256_setzero_ps();
   int64_t k = 0;
   for (; k + 8 <= n; k += 8) {
@@ -78,8 +78,8 @@ dot_v3(const float *values, const int32_t *columns, int64_t n, const float *w) {
   return _mm_cvtss_f32(half) + scalar_dot(values + k, columns + k, n - k, w);
 }
 
-BRIDLE_V4 inline double
-exact_dot_v4(const float *values, const int32_t *columns, int64_t n, const double *w) {
+BRIDLE_V4 inline double exact_dot_v4(const float *values, const int32_t *columns, int64_t n,
+                                     const double *w) {
   __m512d sum = _mm512_setzero_pd();
   int64_t k = 0;
   for (; k + 8 <= n; k += 8) {
@@ -96,8 +96,7 @@ exact_dot_v4(const float *values, const int32_t *columns, int64_t n, const doubl
   return _mm512_reduce_add_pd(sum);
 }
 
-BRIDLE_V4 inline RowFacts
-scan_row_v4(const float *values, const int32_t *columns, int64_t n) {
+BRIDLE_V4 inline RowFacts scan_row_v4(const float *values, const int32_t *columns, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = low;
   __mmask16 decreases = 0;
   for (int64_t k = 0; k < n; k += 16) {

@@ -41,7 +41,8 @@ template <RowsLike Rows> int64_t n_chain_weights(const Rows &rows, const ChainSh
 }
 
 // Calls visit(feature, value) for every feature of a row, the constant one included.
-template <RowsLike Rows, class Visit> void for_features(const Rows &rows, int64_t row, Visit &&visit) {
+template <RowsLike Rows, class Visit>
+void for_features(const Rows &rows, int64_t row, Visit &&visit) {
   rows.for_each(row, visit);
   if (rows.bias != 0)
     visit(rows.n_features, static_cast<typename Rows::Value>(rows.bias));

@@ -1,5 +1,6 @@
-// The features of an svmlight row on vectors. Only usual shapes (an index of at most 8 digits; 123, 0.0123, -1.5 of at most 16) are
-// read here. Whatever else there is, is left to the parser that called.
+// The features of an svmlight row on vectors. Only usual shapes (an index of at most 8 digits; 123,
+// 0.0123, -1.5 of at most 16) are read here. Whatever else there is, is left to the parser that
+// called.
 //
 // A parser that finds the end of a number by reading it cannot begin the next one before. Here the
 // ends of all tokens are found first, 64 bytes at a time. So several features are at work at once,
@@ -67,8 +68,8 @@ BRIDLE_V3 [[gnu::always_inline]] inline std::uint64_t delimiter_mask64(const cha
 
 // Adds what was found in the block at an offset, and some places too many, that the next block or
 // nobody writes over: a loop of just the right length would be mispredicted for every block.
-BRIDLE_V3 [[gnu::always_inline]] inline std::uint16_t *append(std::uint16_t *out, std::uint64_t offset,
-                                         std::uint64_t found) {
+BRIDLE_V3 [[gnu::always_inline]] inline std::uint16_t *
+append(std::uint16_t *out, std::uint64_t offset, std::uint64_t found) {
   const auto n = _mm_popcnt_u64(found);
   for (std::uint16_t *place = out;; place += Delimiters::kAtOnce) {
     for (int k = 0; k < Delimiters::kAtOnce; ++k, found = _blsr_u64(found))
@@ -80,7 +81,7 @@ BRIDLE_V3 [[gnu::always_inline]] inline std::uint16_t *append(std::uint16_t *out
 
 // Looks for those in [from, end), as far as the window goes.
 BRIDLE_V3 [[gnu::noinline]] inline void look_ahead(Delimiters &into, const char *from,
-                                                     const char *end) {
+                                                   const char *end) {
   into.origin = from;
   std::uint16_t *out = into.at.data();
   const auto size = static_cast<std::uint64_t>(std::min(Delimiters::kWindow, end - from));
@@ -113,7 +114,7 @@ BRIDLE_V3 [[gnu::always_inline]] inline __m256i two_halves(const void *low, cons
 // the start of a feature that it leaves to others, or at the newline.
 template <class T>
 BRIDLE_V3 const char *usual_features(const char *p, const char *end, Delimiters &ahead,
-                                       RowSoFar<T> &into) {
+                                     RowSoFar<T> &into) {
   std::int32_t *indices = into.indices + into.count;
   T *values = into.values + into.count;
   const std::int32_t shift = into.shift;

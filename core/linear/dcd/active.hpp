@@ -68,8 +68,7 @@ public:
                const double *alpha)
       : matrix_(without_constant(rows)), all_(rows.n_rows) {
     for (int64_t i = 0; i < rows.n_rows; ++i)
-      all_[i] = {static_cast<W>(alpha[i]),
-                 static_cast<W>(squared_norms[i] - rows.bias * rows.bias),
+      all_[i] = {static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows.bias * rows.bias),
                  static_cast<W>(signed_cost[i])};
     unshrink();
   }

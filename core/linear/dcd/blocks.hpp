@@ -27,9 +27,9 @@ public:
     if (const int64_t n = n_rounds(rows, order, buckets, state); n > 1)
       return visit_in_rounds(rows, order, buckets, n, state);
     caution_ = {};
-    const Pass pass = visit_buckets(
-        rows, order, buckets, step_of(rows, state), static_cast<W>(state.bias.value()),
-        state.w.data(), scaling(order, state, 0), [](int64_t, W) {});
+    const Pass pass = visit_buckets(rows, order, buckets, step_of(rows, state),
+                                    static_cast<W>(state.bias.value()), state.w.data(),
+                                    scaling(order, state, 0), [](int64_t, W) {});
     state.take(pass);
     return pass;
   }

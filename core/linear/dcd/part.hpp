@@ -81,9 +81,11 @@ public:
     std::copy(w, w + n_weights, w_.begin());
     w_.back() = 0; // of the constant feature, which the bias stands for
     start_ = w_;
-    const RowStep<Rows, Loss, FeatureCaution<W>> row_step{
-        rows_.view, {cautions_.data()}, static_cast<W>(response) * cautions_.back(),
-        shrink_beyond_};
+    const RowStep<Rows, Loss, FeatureCaution<W>> row_step{rows_.view,
+                                                          {cautions_.data()},
+                                                          static_cast<W>(response) *
+                                                              cautions_.back(),
+                                                          shrink_beyond_};
     const auto pass = visit_buckets(
         rows_, order_, buckets, row_step, static_cast<W>(bias), w_.data(),
         [](DcdPass<W> &, int64_t) {}, [](int64_t, W) {});
@@ -117,7 +119,8 @@ public:
         continue;
       const W cost = row.cost();
       const double delta = static_cast<double>(row.alpha) - before_[i];
-      sum.separable += separable_dual<Loss>(row.alpha, cost) - separable_dual<Loss>(before_[i], cost);
+      sum.separable +=
+          separable_dual<Loss>(row.alpha, cost) - separable_dual<Loss>(before_[i], cost);
       sum.balance += static_cast<double>(row.label()) * delta;
       sum.curvature += static_cast<double>(Loss::curvature(cost)) * delta * delta;
     }
@@ -148,9 +151,9 @@ public:
 
 private:
   ResidentRows<Rows> rows_;
-  std::vector<W> w_, start_;       // of the visit at hand: now, and when it began
-  std::vector<W> cautions_;        // how often steps count
-  std::vector<W> before_;          // alpha at the last `keep`
+  std::vector<W> w_, start_; // of the visit at hand: now, and when it began
+  std::vector<W> cautions_;  // how often steps count
+  std::vector<W> before_;    // alpha at the last `keep`
   W shrink_beyond_ = std::numeric_limits<W>::infinity();
   // The epoch at hand.
   Buckets order_;

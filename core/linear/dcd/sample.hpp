@@ -11,8 +11,7 @@
 namespace bridle {
 
 // Neighbours come together, for the sake of memory: their sums are what is drawn.
-template <class Gap>
-DcdSample sample_gap(Rng &rng, int64_t n_items, int64_t n, const Gap &gap) {
+template <class Gap> DcdSample sample_gap(Rng &rng, int64_t n_items, int64_t n, const Gap &gap) {
   constexpr int64_t together = 8;
   const int64_t n_groups = (n_items + together - 1) / together;
   if (n_groups == 0)

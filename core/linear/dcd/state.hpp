@@ -94,7 +94,7 @@ template <class W> struct DcdState {
   ProximalBias bias;
   double mean_norm, mean_cost; // of the rows, without the constant feature
   double separable = 0, squared_weights = 0;
-  std::optional<FirstEpoch> first;
+  std::optional<FirstEpoch> first = std::nullopt;
   W shrink_beyond = std::numeric_limits<W>::infinity();
 
   double dual() const { return separable - 0.5 * squared_weights + bias.dual(); }

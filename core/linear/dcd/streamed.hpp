@@ -96,12 +96,11 @@ public:
 
   StreamedDcdOn(const Rows &like, const StreamedStart &start, double bias_precision,
                 int64_t n_blocks, int n_threads)
-      : StreamedDcd(like.n_features + 1), rows_(like),
-        state_{.w = std::vector<W>(n_weights),
-               .bias = {bias_precision, start.bias},
-               .mean_norm = start.mean_squared_norm,
-               .mean_cost = start.mean_cost,
-               .separable = start.separable},
+      : StreamedDcd(like.n_features + 1), rows_(like), state_{.w = std::vector<W>(n_weights),
+                                                              .bias = {bias_precision, start.bias},
+                                                              .mean_norm = start.mean_squared_norm,
+                                                              .mean_cost = start.mean_cost,
+                                                              .separable = start.separable},
         blocks_(n_blocks, n_threads) {
     std::copy(start.w, start.w + like.n_features, state_.w.begin());
     state_.sum_squares();

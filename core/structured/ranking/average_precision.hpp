@@ -16,8 +16,7 @@ public:
 
   explicit MapLoss(const RankingSettings &) {}
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     const Split q(scores, grades, n);
     const double P = static_cast<double>(q.n_relevant());
     const auto gain = [P](int64_t i, int64_t r) {

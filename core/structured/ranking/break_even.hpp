@@ -18,8 +18,7 @@ public:
 
   explicit BreakEvenLoss(const RankingSettings &) {}
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     const Split q(scores, grades, n);
     const int64_t P = q.n_relevant(), most = std::min(P, q.n_others());
     int64_t exchanged = 0;

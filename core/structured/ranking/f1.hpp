@@ -19,8 +19,7 @@ public:
 
   explicit F1Loss(const RankingSettings &) {}
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     const Split q(scores, grades, n);
     const int64_t P = q.n_relevant(), N = q.n_others();
     const double positives = static_cast<double>(P);

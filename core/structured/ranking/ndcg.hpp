@@ -23,8 +23,7 @@ public:
       discount_[rank] = 1.0 / std::log2(1.0 + static_cast<double>(rank));
   }
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     const Split q(scores, grades, n);
     const double ideal =
         std::accumulate(discount_.begin() + 1, discount_.begin() + 1 + q.n_relevant(), 0.0);

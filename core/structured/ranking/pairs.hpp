@@ -19,8 +19,7 @@ template <OverPairs over> class PairsLosses {
 public:
   explicit PairsLosses(const RankingSettings &) {}
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     std::vector<int64_t> order(n);
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(),

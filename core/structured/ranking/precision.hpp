@@ -25,8 +25,7 @@ public:
 
   explicit PrecisionLoss(const RankingSettings &settings) : k_(settings.k) {}
 
-  double answer(const double *scores, const double *grades, int64_t n,
-                double *coefficients) const {
+  double answer(const double *scores, const double *grades, int64_t n, double *coefficients) const {
     const Split q(scores, grades, n);
     const int64_t k = std::min(k_, n), best = hits(q, k);
     write(q, k, best, coefficients);
