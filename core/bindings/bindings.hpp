@@ -1,6 +1,7 @@
 // What the binding files share: array types and the rows as Python sees them.
 #pragma once
 
+#include "losses.hpp"
 #include "rows/views.hpp"
 
 #include <nanobind/nanobind.h>
@@ -8,6 +9,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,25 @@ inline int64_t n_rows(const PyRows &rows) {
 }
 inline int64_t n_weights(const PyRows &rows) {
   return std::visit([](const auto &r) { return r.n_features + 1; }, rows.view);
+}
+
+// What takes steps on rows of their kind, by the loss of that name where it has one.
+template <class Steps, template <RowsLike> class On, class... Arguments>
+std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...arguments) {
+  return std::visit(
+      [&](const auto &r) -> std::unique_ptr<Steps> {
+        return std::make_unique<On<std::decay_t<decltype(r)>>>(r, arguments...);
+      },
+      rows.view);
+}
+template <class Steps, template <RowsLike, LossLike> class On, class... Arguments>
+std::unique_ptr<Steps> make_steps_by(const std::string &loss, const PyRows &rows,
+                                     const Arguments &...arguments) {
+  return std::visit(
+      [&](const auto &r, auto l) -> std::unique_ptr<Steps> {
+        return std::make_unique<On<std::decay_t<decltype(r)>, decltype(l)>>(r, arguments...);
+      },
+      rows.view, loss_from_name(loss));
 }
 
 // Sizes are checked here, once for every call: a short array would be read past its end.

@@ -3,7 +3,6 @@
 #include "structured/chain.hpp"
 #include "structured/chain_bcfw.hpp"
 
-#include <memory>
 #include <span>
 #include <vector>
 

@@ -4,9 +4,6 @@
 #include "linear/dcd/descent.hpp"
 #include "linear/dcd/part.hpp"
 #include "linear/dcd/streamed.hpp"
-#include "losses.hpp"
-
-#include <memory>
 
 namespace bridle {
 namespace {
@@ -44,12 +41,8 @@ std::unique_ptr<DcdPart> make_part(const PyRows &rows, const std::string &loss,
                                    Vector<double> signed_cost, Vector<double> squared_norms,
                                    Vector<double> alpha) {
   check_rows(rows, signed_cost, squared_norms, alpha);
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<DcdPart> {
-        using On = DcdPartOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), alpha.data());
-      },
-      rows.view, loss_from_name(loss));
+  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, signed_cost.data(), squared_norms.data(),
+                                           alpha.data());
 }
 
 std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::string &loss,
@@ -60,13 +53,8 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
   check_rows(rows, signed_cost, squared_norms, alpha);
   check_blocks(n_blocks);
   const DcdSettings settings{bias, bias_precision, n_blocks, n_threads};
-  auto descent = std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<DualCoordinateDescent> {
-        using On = DcdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), alpha.data(),
-                                    settings);
-      },
-      rows.view, loss_from_name(loss));
+  auto descent = make_steps_by<DualCoordinateDescent, DcdOn>(
+      loss, rows, signed_cost.data(), squared_norms.data(), alpha.data(), settings);
   return std::make_unique<DcdAsPart>(std::move(descent), [=, &rows](Vector<double> now) {
     return make_part(rows, loss, signed_cost, squared_norms, now);
   });
@@ -101,12 +89,8 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string
   check_blocks(n_blocks);
   const StreamedStart start{w.data(),          bias,      balance, separable,
                             mean_squared_norm, mean_cost, n_rows,  from_zero};
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<StreamedDcd> {
-        using On = StreamedDcdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, start, bias_precision, n_blocks, n_threads);
-      },
-      like.view, loss_from_name(loss));
+  return make_steps_by<StreamedDcd, StreamedDcdOn>(loss, like, start, bias_precision, n_blocks,
+                                                   n_threads);
 }
 
 template <class Descent> void write_alpha(const Descent &d, MutableVector<double> out) {

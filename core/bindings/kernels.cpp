@@ -5,7 +5,6 @@
 #include "kernel/sgd.hpp"
 #include "kernel/smo.hpp"
 
-#include <memory>
 #include <numeric>
 
 namespace bridle {

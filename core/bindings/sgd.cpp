@@ -1,9 +1,6 @@
 #include "bindings.hpp"
 
 #include "linear/sgd.hpp"
-#include "losses.hpp"
-
-#include <memory>
 
 namespace bridle {
 namespace {
@@ -36,13 +33,9 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
     throw std::invalid_argument("parts of the data are sampled in epochs");
   if (settings.bucket < 1)
     throw std::invalid_argument("bucket must be at least 1");
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<StochasticGradient> {
-        using On = SgdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
-                                    start_bias, start_alpha.data(), n, settings);
-      },
-      rows.view, loss_from_name(loss));
+  return make_steps_by<StochasticGradient, SgdOn>(loss, rows, signed_cost.data(),
+                                                  squared_norms.data(), start_w.data(), start_bias,
+                                                  start_alpha.data(), n, settings);
 }
 
 } // namespace

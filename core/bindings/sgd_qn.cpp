@@ -2,9 +2,6 @@
 
 #include "linear/norma.hpp"
 #include "linear/sgd_qn.hpp"
-#include "losses.hpp"
-
-#include <memory>
 
 namespace bridle {
 namespace {
@@ -17,13 +14,8 @@ std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const std::string &loss,
   expect_size(start_w, n_weights(rows), "start_w");
   if (skip < 1 || bucket < 1)
     throw std::invalid_argument("skip and bucket must be at least 1");
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<SgdQn> {
-        using On = SgdQnOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_weight.data(), start_w.data(), lam, eta0, skip,
-                                    sampling_from_name(sampling), bucket);
-      },
-      rows.view, loss_from_name(loss));
+  return make_steps_by<SgdQn, SgdQnOn>(loss, rows, signed_weight.data(), start_w.data(), lam, eta0,
+                                       skip, sampling_from_name(sampling), bucket);
 }
 
 std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost,
@@ -38,14 +30,9 @@ std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost
     throw std::invalid_argument("tau and bucket must be at least 1");
   if (!(rho > 0 && rho < 1))
     throw std::invalid_argument("rho must lie between 0 and 1");
-  return std::visit(
-      [&](const auto &r) -> std::unique_ptr<Norma> {
-        using On = NormaOn<std::decay_t<decltype(r)>>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
+  return make_steps<Norma, NormaOn>(rows, signed_cost.data(), squared_norms.data(), start_w.data(),
                                     start_alpha.data(), rho, tau, sampling_from_name(sampling),
                                     bucket);
-      },
-      rows.view);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // kept while the active rows change.
 #pragma once
 
+#include "base/cpu.hpp"
 #include "base/parallel.hpp"
 #include "kernel/expand.hpp"
 #include "kernel/row_cache.hpp"
@@ -17,6 +18,22 @@
 namespace bridle {
 
 using RowNumbers = std::vector<int64_t>;
+
+// sum[i] += sum_k weights[k] rows[k][i]
+template <class T>
+BRIDLE_WIDEST void add_rows(const T *const *rows, const double *weights, int64_t n_rows,
+                            int64_t begin, int64_t end, double *sum) {
+  int64_t k = 0;
+  for (; k + 4 <= n_rows; k += 4) {
+    const T *r0 = rows[k], *r1 = rows[k + 1], *r2 = rows[k + 2], *r3 = rows[k + 3];
+    const double w0 = weights[k], w1 = weights[k + 1], w2 = weights[k + 2], w3 = weights[k + 3];
+    for (int64_t i = begin; i < end; ++i)
+      sum[i] += (w0 * r0[i] + w1 * r1[i]) + (w2 * r2[i] + w3 * r3[i]);
+  }
+  for (; k < n_rows; ++k)
+    for (int64_t i = begin; i < end; ++i)
+      sum[i] += weights[k] * rows[k][i];
+}
 
 template <class T> class KernelRows {
 public:

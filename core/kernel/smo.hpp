@@ -11,7 +11,6 @@
 // Rows whose variable rests at a bound are left out until `refresh`.
 #pragma once
 
-#include "base/cpu.hpp"
 #include "base/parallel.hpp"
 #include "kernel/expand.hpp"
 #include "kernel/kernel_rows.hpp"
@@ -28,22 +27,6 @@
 #include <vector>
 
 namespace bridle {
-
-// sum[i] += sum_k weights[k] rows[k][i]
-template <class T>
-BRIDLE_WIDEST void add_rows(const T *const *rows, const double *weights, int64_t n_rows,
-                            int64_t begin, int64_t end, double *sum) {
-  int64_t k = 0;
-  for (; k + 4 <= n_rows; k += 4) {
-    const T *r0 = rows[k], *r1 = rows[k + 1], *r2 = rows[k + 2], *r3 = rows[k + 3];
-    const double w0 = weights[k], w1 = weights[k + 1], w2 = weights[k + 2], w3 = weights[k + 3];
-    for (int64_t i = begin; i < end; ++i)
-      sum[i] += (w0 * r0[i] + w1 * r1[i]) + (w2 * r2[i] + w3 * r3[i]);
-  }
-  for (; k < n_rows; ++k)
-    for (int64_t i = begin; i < end; ++i)
-      sum[i] += weights[k] * rows[k][i];
-}
 
 struct SmoReport {
   int64_t steps;    // changes of a pair, or of one variable without a free bias
@@ -150,14 +133,6 @@ public:
   int64_t cache_peak_bytes() const override { return kernel_.cache_peak_bytes(); }
 
 private:
-  struct Candidate {
-    double merit;
-    int64_t position;
-    bool operator<(const Candidate &other) const { // by merit; the earlier row wins a tie
-      return merit != other.merit ? merit > other.merit : position < other.position;
-    }
-  };
-
   int64_t n_active() const { return v_.size(); }
 
   // The extremes of the optimality conditions on the active rows.
@@ -252,59 +227,40 @@ private:
     load(active_);
   }
 
-  // Keeps the best few of many: a heap whose top is the worst of them.
-  static void offer(std::vector<Candidate> &best, size_t limit, const Candidate &candidate) {
-    if (best.size() < limit) {
-      best.push_back(candidate);
-      std::push_heap(best.begin(), best.end());
-    } else if (limit > 0 && candidate < best.front()) {
-      std::pop_heap(best.begin(), best.end());
-      best.back() = candidate;
-      std::push_heap(best.begin(), best.end());
-    }
-  }
-
   // The positions of the working set: the worst violators, and those that were chosen last.
   RowNumbers choose() {
     RowNumbers set;
-    std::vector<char> &taken = taken_;
-    taken.assign(n_active(), 0);
-    if (set_size_ >= 4)
-      for (const int64_t row : last_chosen_)
-        if (place_[row] >= 0) {
-          set.push_back(place_[row]);
-          taken[place_[row]] = 1;
-        }
-    const auto n_new = static_cast<size_t>(set_size_ >= 4 ? set_size_ / 2 : set_size_);
-    const auto add = [&](const std::vector<Candidate> &best) {
-      for (const Candidate &candidate : best)
-        if (!taken[candidate.position]) {
-          taken[candidate.position] = 1;
-          set.push_back(candidate.position);
-        }
+    taken_.assign(n_active(), 0);
+    const auto take = [&](int64_t p) {
+      if (!taken_[p])
+        set.push_back(p);
+      taken_[p] = 1;
     };
-    std::vector<Candidate> ups, lows;
+    const bool keeps_last = set_size_ >= 4;
+    if (keeps_last)
+      for (const int64_t row : last_chosen_)
+        if (place_[row] >= 0)
+          take(place_[row]);
+    const auto n_new = static_cast<size_t>(keeps_last ? set_size_ / 2 : set_size_);
+    BestFew ups(free_ ? n_new / 2 : n_new), lows(n_new / 2);
     look();
-    if (free_) {
-      for (int64_t p = 0; p < n_active(); ++p) {
-        if (taken[p])
-          continue;
-        if (v_.f[p] < low_ && v_.in_up(p))
-          offer(ups, n_new / 2, {-v_.f[p], p});
-        if (v_.f[p] > up_ && v_.in_low(p))
-          offer(lows, n_new / 2, {v_.f[p], p});
+    for (int64_t p = 0; p < n_active(); ++p) {
+      if (taken_[p])
+        continue;
+      if (!free_) {
+        if (const double g = v_.projected(p); g != 0)
+          ups.offer(g * g / std::max(kernel_.source().diagonal(active_[p]), inner_.tiny), p);
+        continue;
       }
-    } else {
-      for (int64_t p = 0; p < n_active(); ++p) {
-        const double g = taken[p] ? 0 : v_.projected(p);
-        if (g != 0)
-          offer(ups, n_new,
-                {g * g / std::max(kernel_.source().diagonal(active_[p]), inner_.tiny), p});
-      }
+      if (v_.f[p] < low_ && v_.in_up(p))
+        ups.offer(-v_.f[p], p);
+      if (v_.f[p] > up_ && v_.in_low(p))
+        lows.offer(v_.f[p], p);
     }
     const size_t kept = set.size();
-    add(ups);
-    add(lows);
+    for (const BestFew *best : {&ups, &lows})
+      for (const auto &candidate : best->all())
+        take(candidate.position);
     last_chosen_.clear();
     for (size_t k = kept; k < set.size(); ++k)
       last_chosen_.push_back(active_[set[k]]);

@@ -43,6 +43,38 @@ struct DualVariables {
   }
 };
 
+// Keeps the best few of many: a heap whose top is the worst of them.
+class BestFew {
+public:
+  struct Candidate {
+    double merit;
+    int64_t position;
+    bool operator<(const Candidate &other) const { // by merit; the earlier row wins a tie
+      return merit != other.merit ? merit > other.merit : position < other.position;
+    }
+  };
+
+  explicit BestFew(size_t limit) : limit_(limit) {}
+
+  void offer(double merit, int64_t position) {
+    const Candidate candidate{merit, position};
+    if (best_.size() < limit_) {
+      best_.push_back(candidate);
+      std::push_heap(best_.begin(), best_.end());
+    } else if (limit_ > 0 && candidate < best_.front()) {
+      std::pop_heap(best_.begin(), best_.end());
+      best_.back() = candidate;
+      std::push_heap(best_.begin(), best_.end());
+    }
+  }
+
+  const std::vector<Candidate> &all() const { return best_; } // in no order
+
+private:
+  size_t limit_;
+  std::vector<Candidate> best_;
+};
+
 // The dual on a working set, the other variables held.
 struct WorkingSet : DualVariables {
   static constexpr double tiny = 1e-12;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <utility>
 
@@ -55,6 +56,14 @@ template <RowsLike Rows> struct ActiveRows {
     for (const ActiveRow<W> &row : active)
       nnz += view.row_nnz(row.at);
   }
+};
+
+// Active rows that know what becomes of one that is left out.
+template <class A>
+concept Shrinkable = requires(A &rows, ActiveRow<typename A::W> &row) {
+  requires RowsLike<decltype(rows.view)>;
+  { rows.size() } -> std::same_as<int64_t>;
+  rows.shrink(row);
 };
 
 // All rows of a matrix that stays, active or at rest.

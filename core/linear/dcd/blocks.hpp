@@ -22,7 +22,7 @@ public:
   BlockVisits(int64_t n_blocks, int n_threads) : n_blocks_(n_blocks), n_threads_(n_threads) {}
 
   // Visits these buckets, by blocks if that is worth it; the state takes what they found.
-  template <class Active>
+  template <Shrinkable Active>
   Pass visit(Active &rows, const Buckets &order, Range buckets, State &state) {
     if (const int64_t n = n_rounds(rows, order, buckets, state); n > 1)
       return visit_in_rounds(rows, order, buckets, n, state);
@@ -50,7 +50,7 @@ private:
     double squared; // change of |w|^2
   };
 
-  template <class Active> auto step_of(const Active &rows, const State &state) const {
+  template <Shrinkable Active> auto step_of(const Active &rows, const State &state) const {
     return RowStep<Rows, Loss, EvenCaution<W>>{
         rows.view, caution_, static_cast<W>(state.bias.response()), state.shrink_beyond};
   }
@@ -68,7 +68,7 @@ private:
   // others know of it is their number times C |x|^2: about 128 of that does no harm, if it is also
   // a small part of all rows (measured on texts). To exchange more often than every so many
   // non-zeros would cost more than it saves.
-  template <class Active>
+  template <Shrinkable Active>
   int64_t n_rounds(const Active &rows, const Buckets &order, Range buckets,
                    const State &state) const {
     if (n_blocks_ == 1 || order.size() == 0 || rows.nnz == 0)
@@ -87,7 +87,7 @@ private:
   // Blocks of rows at the same time, each with a copy of w; then all their steps together, as far
   // as the dual rises: D(eta) = D + eta g - eta^2/2 h is exact, and eta = min(1, g/h). The blocks
   // do not depend on the number of threads, nor does the result.
-  template <class Active>
+  template <Shrinkable Active>
   Pass visit_in_rounds(Active &rows, const Buckets &order, Range buckets, int64_t n_rounds,
                        State &state) {
     std::vector<Pass> passes(n_blocks_);
@@ -140,7 +140,7 @@ private:
     return {length, squared};
   }
 
-  template <class Active>
+  template <Shrinkable Active>
   Pass take_all(Active &rows, const std::vector<Pass> &passes,
                 const std::vector<StepLengths> &lengths, State &state) {
     Pass all;
@@ -176,7 +176,7 @@ private:
   }
 
   // Goes only eta of the way.
-  template <class Active>
+  template <Shrinkable Active>
   void shorten(Active &rows, Pass &pass, double eta, double length, const std::vector<W> &w) {
     for (const auto &steps : undo_)
       for (const auto &[index, before] : steps) {

@@ -86,9 +86,9 @@ private:
   }
 };
 
-// Visits the rows of these buckets. Before each bucket b: begin(pass, b). After a row's alpha has
-// moved: moved(its number among the active, alpha before).
-template <class Active, class Step, class W, class Begin, class Moved>
+// Visits the rows of these buckets. Before each bucket b: begin_bucket(pass, b). After a row's
+// alpha has moved: moved(its number among the active, alpha before).
+template <Shrinkable Active, class Step, class W, class Begin, class Moved>
 DcdPass<W> visit_buckets(Active &rows, const Buckets &order, Range buckets, const Step &step,
                          W bias, W *w, Begin &&begin_bucket, Moved &&moved) {
   constexpr int64_t rows_ahead = 4;
