@@ -2,16 +2,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := $(wildcard core/*.hpp core/bindings/*) CMakeLists.txt pyproject.toml
-CXX_SOURCES := core/*.hpp core/bindings/*.cpp core/bindings/*.hpp
+CXX_SOURCES := $(shell find core -name '*.[ch]pp')
+CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint bench experiments gallery docs wheel sanitize format clean
+.PHONY: demo test test-core lint bench experiments gallery docs wheel sanitize format clean
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
 
-test: $(VENV)/.built
+test: $(VENV)/.built test-core
 	$(BIN)/python -m pytest -n auto
+
+# The C++ library and its tests: no Python, no nanobind.
+test-core: $(VENV)/.tools
+	$(BIN)/cmake -S . -B build/core -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" \
+	  -DBRIDLE_PYTHON=OFF
+	$(BIN)/cmake --build build/core
+	$(BIN)/ctest --test-dir build/core --output-on-failure
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
@@ -43,7 +50,8 @@ docs: $(VENV)/.built
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
 # The development environment: the package in editable mode, built without isolation so that a
-# second build only compiles what changed. The stub of the compiled module is for mypy and editors.
+# second build only compiles what changed. The stubs of the compiled module are for mypy and editors:
+# a folder beside it, which Python passes over since it holds no code.
 $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -52,7 +60,8 @@ $(VENV)/.tools: pyproject.toml
 
 $(VENV)/.built: $(VENV)/.tools $(CORE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[plot]"
-	$(BIN)/python -m nanobind.stubgen -q -m bridle._core -o src/bridle/_core.pyi
+	rm -rf src/bridle/_core src/bridle/_core.pyi
+	$(BIN)/python -m nanobind.stubgen -q -r -m bridle._core -O src/bridle
 	touch $@
 
 # The wheel, installed where no compiler can be found, and tested there.
@@ -87,5 +96,5 @@ $(SANITIZED)/.built: $(CORE)
 	touch $@
 
 clean:
-	rm -rf build dist .venv .venv-wheel $(SANITIZED) src/bridle/_core.pyi
+	rm -rf build dist .venv .venv-wheel $(SANITIZED) src/bridle/_core src/bridle/_core.pyi
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/api

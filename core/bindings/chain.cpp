@@ -1,9 +1,8 @@
 #include "bindings.hpp"
 
-#include "chain.hpp"
-#include "chain_bcfw.hpp"
+#include "structured/chain.hpp"
+#include "structured/chain_bcfw.hpp"
 
-#include <memory>
 #include <span>
 #include <vector>
 

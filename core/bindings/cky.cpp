@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "cky.hpp"
+#include "structured/cky.hpp"
 
 #include <nanobind/stl/optional.h>
 

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "cutting_plane.hpp"
+#include "linear/cutting_plane.hpp"
 
 namespace bridle {
 namespace {

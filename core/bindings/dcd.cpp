@@ -1,30 +1,82 @@
 #include "bindings.hpp"
 
-#include "dcd.hpp"
-#include "dcd_streamed.hpp"
-
-#include <memory>
+#include "bindings/dcd_as_part.hpp"
+#include "linear/dcd/descent.hpp"
+#include "linear/dcd/part.hpp"
+#include "linear/dcd/streamed.hpp"
 
 namespace bridle {
 namespace {
+
+template <class Alpha>
+void check_rows(const PyRows &rows, const Vector<double> &signed_cost,
+                const Vector<double> &squared_norms, const Alpha &alpha) {
+  expect_size(signed_cost, n_rows(rows), "signed_cost");
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  expect_size(alpha, n_rows(rows), "alpha");
+}
+
+void check_blocks(int64_t n_blocks) {
+  if (n_blocks < 1)
+    throw nb::value_error("n_blocks must be at least 1");
+}
+
+void check_bucket(int64_t bucket) {
+  if (bucket < 1)
+    throw nb::value_error("bucket must be at least 1");
+}
+
+void check_visit(int64_t bucket, double share) {
+  check_bucket(bucket);
+  if (!(share > 0 && share <= 1))
+    throw nb::value_error("share must be more than 0 and at most 1");
+}
+
+// More than all rows is all rows.
+int64_t at_most(int64_t bucket, int64_t n_rows) {
+  return std::min(bucket, std::max<int64_t>(1, n_rows));
+}
+
+std::unique_ptr<DcdPart> make_part(const PyRows &rows, const std::string &loss,
+                                   Vector<double> signed_cost, Vector<double> squared_norms,
+                                   Vector<double> alpha) {
+  check_rows(rows, signed_cost, squared_norms, alpha);
+  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, signed_cost.data(), squared_norms.data(),
+                                           alpha.data());
+}
 
 std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::string &loss,
                                                 Vector<double> signed_cost,
                                                 Vector<double> squared_norms, Vector<double> alpha,
                                                 double bias, double bias_precision,
                                                 int64_t n_blocks, int n_threads) {
-  expect_size(signed_cost, n_rows(rows), "signed_cost");
-  expect_size(squared_norms, n_rows(rows), "squared_norms");
-  expect_size(alpha, n_rows(rows), "alpha");
-  if (n_blocks < 1)
-    throw nb::value_error("n_blocks must be at least 1");
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<DualCoordinateDescent> {
-        using On = DcdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), alpha.data(), bias,
-                                    bias_precision, n_blocks, n_threads);
-      },
-      rows.view, loss_from_name(loss));
+  check_rows(rows, signed_cost, squared_norms, alpha);
+  check_blocks(n_blocks);
+  const DcdSettings settings{bias, bias_precision, n_blocks, n_threads};
+  auto descent = make_steps_by<DualCoordinateDescent, DcdOn>(
+      loss, rows, signed_cost.data(), squared_norms.data(), alpha.data(), settings);
+  return std::make_unique<DcdAsPart>(std::move(descent), [=, &rows](Vector<double> now) {
+    return make_part(rows, loss, signed_cost, squared_norms, now);
+  });
+}
+
+DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
+                     double bias, double response, MutableVector<double> step) {
+  check_visit(bucket, share);
+  expect_size(w, part.n_weights, "w");
+  expect_size(step, part.n_weights, "step");
+  const nb::gil_scoped_release release;
+  return part.visit(rng, at_most(bucket, part.n_rows), share, w.data(), bias, response,
+                    step.data());
+}
+
+void set_caution(DcdPart &part, Vector<double> caution) {
+  expect_size(caution, part.n_weights, "caution");
+  for (int64_t j = 0; j < part.n_weights; ++j)
+    if (!(caution.data()[j] > 0 && std::isfinite(caution.data()[j])))
+      throw nb::value_error("caution must be positive and finite");
+  const nb::gil_scoped_release release;
+  part.set_caution(caution.data());
 }
 
 // `like`: rows of the kind that will come.
@@ -34,23 +86,21 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string
                                            double mean_cost, int64_t n_rows, bool from_zero,
                                            double bias_precision, int64_t n_blocks, int n_threads) {
   expect_size(w, n_weights(like), "w");
-  if (n_blocks < 1)
-    throw nb::value_error("n_blocks must be at least 1");
+  check_blocks(n_blocks);
   const StreamedStart start{w.data(),          bias,      balance, separable,
                             mean_squared_norm, mean_cost, n_rows,  from_zero};
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<StreamedDcd> {
-        using On = StreamedDcdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, start, bias_precision, n_blocks, n_threads);
-      },
-      like.view, loss_from_name(loss));
+  return make_steps_by<StreamedDcd, StreamedDcdOn>(loss, like, start, bias_precision, n_blocks,
+                                                   n_threads);
 }
 
-void check_visit(int64_t bucket, double share) {
-  if (bucket < 1)
-    throw nb::value_error("bucket must be at least 1");
-  if (!(share > 0 && share <= 1))
-    throw nb::value_error("share must be more than 0 and at most 1");
+template <class Descent> void write_alpha(const Descent &d, MutableVector<double> out) {
+  expect_size(out, d.n_rows, "out");
+  d.alpha(out.data());
+}
+
+template <class Descent> void write_weights(const Descent &d, MutableVector<double> out) {
+  expect_size(out, d.n_weights, "out");
+  d.weights(out.data());
 }
 
 template <auto sample> DcdSample drawn(const DualCoordinateDescent &d, Rng &rng, int64_t n) {
@@ -64,41 +114,18 @@ template <auto visit>
 void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, MutableVector<double> alpha,
                 MutableVector<uint8_t> resting, Rng &rng, int64_t bucket) {
-  expect_size(signed_cost, n_rows(rows), "signed_cost");
-  expect_size(squared_norms, n_rows(rows), "squared_norms");
-  expect_size(alpha, n_rows(rows), "alpha");
+  check_rows(rows, signed_cost, squared_norms, alpha);
   expect_size(resting, n_rows(rows), "resting");
-  if (bucket < 1)
-    throw nb::value_error("bucket must be at least 1");
+  check_bucket(bucket);
   const nb::gil_scoped_release release;
-  // More than all rows is all rows.
   (self.*visit)(rows.view, signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(),
-                rng, std::min(bucket, std::max<int64_t>(1, n_rows(rows))));
-}
-
-template <class Value, class Column>
-void append(const PyRows &rows, Vector<int64_t> chosen, int64_t used,
-            MutableVector<int64_t> offsets, MutableVector<Column> columns,
-            MutableVector<Value> values) {
-  expect_size(offsets, static_cast<int64_t>(chosen.shape(0)), "offsets");
-  const auto *from = std::get_if<CsrRows<Value, Column>>(&rows.view);
-  const auto capacity = static_cast<int64_t>(std::min(columns.shape(0), values.shape(0)));
-  if (!from || used < 0 || used > capacity)
-    throw nb::value_error("the arrays are not of the rows' kind");
-  const nb::gil_scoped_release release;
-  append_rows(*from, std::span(chosen.data(), chosen.shape(0)), used, offsets.data(),
-              columns.data(), values.data(), capacity);
-}
-
-template <class Value, class Column> void bind_append(nb::module_ &m) {
-  m.def("append_rows", &append<Value, Column>, nb::arg("rows"), nb::arg("chosen"), nb::arg("used"),
-        nb::arg("offsets").noconvert(), nb::arg("columns").noconvert(),
-        nb::arg("values").noconvert(), "Copy the chosen rows behind others.");
+                rng, at_most(bucket, n_rows(rows)));
 }
 
 } // namespace
 
 void bind_dcd(nb::module_ &m) {
+  m.attr("loss_names") = to_tuple(Losses::names());
   nb::class_<DcdEpoch>(m, "DcdEpoch")
       .def_ro("visits", &DcdEpoch::visits)
       .def_ro("active", &DcdEpoch::active)
@@ -139,58 +166,57 @@ void bind_dcd(nb::module_ &m) {
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share) {
             check_visit(bucket, share);
             const nb::gil_scoped_release release;
-            // More than all rows is all rows.
-            return d.visit(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share);
+            return d.visit(rng, at_most(bucket, d.n_rows), share);
           },
           nb::arg("rng"), nb::arg("bucket"), nb::arg("share"))
       .def("sample", &drawn<&DualCoordinateDescent::sample>, nb::arg("rng"), nb::arg("n"))
       .def("sample_resting", &drawn<&DualCoordinateDescent::sample_resting>, nb::arg("rng"),
            nb::arg("n"))
+      .def("unshrink", &DualCoordinateDescent::unshrink)
+      .def_prop_ro("n_active", &DualCoordinateDescent::n_active)
+      .def_ro("n_rows", &DualCoordinateDescent::n_rows)
+      .def_ro("n_weights", &DualCoordinateDescent::n_weights)
+      .def_prop_ro("bias", &DualCoordinateDescent::bias)
+      .def("alpha", &write_alpha<DualCoordinateDescent>, nb::arg("out"))
+      .def("weights", &write_weights<DualCoordinateDescent>, nb::arg("out"))
+      // What a part does, until Python calls dcd_part for it.
       .def(
           "visit_share",
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
              double bias, double response, MutableVector<double> step) {
-            check_visit(bucket, share);
-            expect_size(w, d.n_weights, "w");
-            expect_size(step, d.n_weights, "step");
-            const nb::gil_scoped_release release;
-            return d.visit_share(rng, std::min(bucket, std::max<int64_t>(1, d.n_rows)), share,
-                                 w.data(), bias, response, step.data());
+            return visit_share(part_of(d), rng, bucket, share, w, bias, response, step);
           },
           nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"), nb::arg("bias"),
           nb::arg("response"), nb::arg("step"))
       .def(
           "set_caution",
           [](DualCoordinateDescent &d, Vector<double> caution) {
-            expect_size(caution, d.n_weights, "caution");
-            for (int64_t j = 0; j < d.n_weights; ++j)
-              if (!(caution.data()[j] > 0 && std::isfinite(caution.data()[j])))
-                throw nb::value_error("caution must be positive and finite");
-            const nb::gil_scoped_release release;
-            d.set_caution(caution.data());
+            set_caution(part_of(d), caution);
           },
           nb::arg("caution"))
-      .def("moved", &DualCoordinateDescent::moved)
-      .def("keep", &DualCoordinateDescent::keep, nb::arg("part"))
-      .def("unshrink", &DualCoordinateDescent::unshrink)
-      .def_prop_ro("n_active", &DualCoordinateDescent::n_active)
-      .def_ro("n_rows", &DualCoordinateDescent::n_rows)
-      .def_ro("n_weights", &DualCoordinateDescent::n_weights)
-      .def_prop_ro("bias", &DualCoordinateDescent::bias)
-      .def("alpha",
-           [](const DualCoordinateDescent &d, MutableVector<double> out) {
-             expect_size(out, d.n_rows, "out");
-             d.alpha(out.data());
-           })
-      .def("weights", [](const DualCoordinateDescent &d, MutableVector<double> out) {
-        expect_size(out, d.n_weights, "out");
-        d.weights(out.data());
-      });
-  // The kernel reads the rows in place: they must outlive it.
+      .def("moved", [](DualCoordinateDescent &d) { return part_of(d).moved(); })
+      .def(
+          "keep", [](DualCoordinateDescent &d, double part) { part_of(d).keep(part); },
+          nb::arg("part"));
+  // The rows are read in place: they must outlive the descent.
   m.def("dual_coordinate_descent", &make_dcd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),
         nb::arg("bias_precision"), nb::arg("n_blocks"), nb::arg("n_threads"),
         nb::keep_alive<0, 1>());
+  nb::class_<DcdPart>(m, "DcdPart", "One of many parts of a problem, the other rows elsewhere.")
+      .def("visit", &visit_share, nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"),
+           nb::arg("bias"), nb::arg("response"), nb::arg("step"),
+           "Visit the next share of an epoch from these weights; add the step to `step`.")
+      .def("set_caution", &set_caution, nb::arg("caution"))
+      .def("moved", &DcdPart::moved)
+      .def("keep", &DcdPart::keep, nb::arg("part"))
+      .def("unshrink", &DcdPart::unshrink)
+      .def_prop_ro("n_active", &DcdPart::n_active)
+      .def_ro("n_rows", &DcdPart::n_rows)
+      .def_ro("n_weights", &DcdPart::n_weights)
+      .def("alpha", &write_alpha<DcdPart>, nb::arg("out"));
+  m.def("dcd_part", &make_part, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
+        nb::arg("squared_norms"), nb::arg("alpha"), nb::keep_alive<0, 1>());
   nb::class_<StreamedDcd>(m, "StreamedDcd")
       .def("visit", &visit_part<&StreamedDcd::visit>, nb::arg("rows"), nb::arg("signed_cost"),
            nb::arg("squared_norms"), nb::arg("alpha").noconvert(), nb::arg("resting").noconvert(),
@@ -200,18 +226,11 @@ void bind_dcd(nb::module_ &m) {
            nb::arg("resting").noconvert(), nb::arg("rng"), nb::arg("bucket"))
       .def("end_epoch", &StreamedDcd::end_epoch)
       .def_prop_ro("bias", &StreamedDcd::bias)
-      .def("weights", [](const StreamedDcd &d, MutableVector<double> out) {
-        expect_size(out, d.n_weights, "out");
-        d.weights(out.data());
-      });
+      .def("weights", &write_weights<StreamedDcd>, nb::arg("out"));
   m.def("streamed_dcd", &make_streamed, nb::arg("like"), nb::arg("loss"), nb::arg("w"),
         nb::arg("bias"), nb::arg("balance"), nb::arg("separable"), nb::arg("mean_squared_norm"),
         nb::arg("mean_cost"), nb::arg("n_rows"), nb::arg("from_zero"), nb::arg("bias_precision"),
         nb::arg("n_blocks"), nb::arg("n_threads"));
-  bind_append<float, int32_t>(m);
-  bind_append<float, int64_t>(m);
-  bind_append<double, int32_t>(m);
-  bind_append<double, int64_t>(m);
 }
 
 } // namespace bridle

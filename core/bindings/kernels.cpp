@@ -1,10 +1,10 @@
 #include "bindings.hpp"
 
-#include "kernel_sgd.hpp"
-#include "kernels.hpp"
-#include "smo.hpp"
+#include "kernel/expand.hpp"
+#include "kernel/mercer.hpp"
+#include "kernel/sgd.hpp"
+#include "kernel/smo.hpp"
 
-#include <memory>
 #include <numeric>
 
 namespace bridle {
@@ -14,7 +14,7 @@ Kernel make_kernel(const std::string &name, double gamma, double coef0, int degr
                    double constant) {
   if (degree < 0)
     throw std::invalid_argument("degree must not be negative");
-  return {kernel_from_name(name), gamma, coef0, degree, constant};
+  return kernel_from_name(name, {gamma, coef0, degree}, constant);
 }
 
 int64_t n_features(const PyRows &rows) { return n_weights(rows) - 1; }
@@ -29,7 +29,7 @@ void expect_same_features(const PyRows &rows, const PyRows &centres) {
 void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squared_norms,
                    const PyRows &centres, Vector<double> centre_norms, Vector<double> coefficients,
                    MutableVector<double> out, int n_threads) {
-  const bool precomputed = kernel.name == KernelName::precomputed;
+  const bool precomputed = kernel.precomputed();
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(out, n_rows(rows), "out");
   const int64_t n_centres = precomputed ? n_features(rows) : n_rows(centres);
@@ -59,46 +59,32 @@ void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squa
 }
 
 // out[i][c] = K(x_i, c), in float64.
-void kernel_matrix(const Kernel &kernel, const PyRows &rows, Vector<double> squared_norms,
-                   const PyRows &centres, Vector<double> centre_norms,
-                   nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
-                   int n_threads) {
-  if (kernel.name == KernelName::precomputed)
+void fill_kernel_matrix(const Kernel &kernel, const PyRows &rows, Vector<double> squared_norms,
+                        const PyRows &centres, Vector<double> centre_norms,
+                        nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
+                        int n_threads) {
+  if (kernel.precomputed())
     throw std::invalid_argument("a precomputed kernel is its own matrix");
   expect_same_features(rows, centres);
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(centre_norms, n_rows(centres), "centre_norms");
-  const int64_t m = n_rows(rows), n = n_rows(centres);
-  if (static_cast<int64_t>(out.shape(0)) != m || static_cast<int64_t>(out.shape(1)) != n)
+  if (static_cast<int64_t>(out.shape(0)) != n_rows(rows) ||
+      static_cast<int64_t>(out.shape(1)) != n_rows(centres))
     throw std::invalid_argument("out must be of shape rows x centres");
   double *values = out.data();
   const nb::gil_scoped_release release;
   std::visit(
       [&](const auto &r, const auto &c) {
-        using Rows = std::decay_t<decltype(r)>;
-        const FormulaSource<double, Rows> source(kernel, r, squared_norms.data());
-        std::vector<int64_t> chosen(n), all(m);
-        std::iota(chosen.begin(), chosen.end(), int64_t{0});
-        std::iota(all.begin(), all.end(), int64_t{0});
-        for (int64_t from = 0; from < n; from += centres_at_once) {
-          const int64_t count = std::min(centres_at_once, n - from);
-          Panels<double> panels;
-          source.pack_from(c, centre_norms.data(), std::span(chosen).subspan(from, count), panels);
-          const int64_t n_blocks = (m + rows_at_once - 1) / rows_at_once;
-          for_blocks(n_blocks, m * count > 100000 ? n_threads : 1, [&](int64_t block) {
-            const auto [begin, end] = block_range(m, n_blocks, block);
-            std::vector<double> buffer(count * (end - begin));
-            std::vector<double *> targets(count);
-            for (int64_t k = 0; k < count; ++k)
-              targets[k] = buffer.data() + k * (end - begin);
-            source.block(panels, std::span(all).subspan(begin, end - begin), targets.data());
-            for (int64_t i = begin; i < end; ++i)
-              for (int64_t k = 0; k < count; ++k)
-                values[i * n + from + k] = targets[k][i - begin];
-          });
-        }
+        const FormulaSource<double, std::decay_t<decltype(r)>> source(
+            *kernel.formula, kernel.constant, r, squared_norms.data());
+        kernel_matrix(source, c, centre_norms.data(), values, n_threads);
       },
       rows.view, centres.view);
+}
+
+void expect_square(const Kernel &kernel, const PyRows &rows) {
+  if (kernel.precomputed() && n_features(rows) != n_rows(rows))
+    throw std::invalid_argument("a precomputed kernel must be square");
 }
 
 std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
@@ -109,8 +95,7 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(alpha, n_rows(rows), "alpha");
   expect_size(scores, n_rows(rows), "scores");
-  if (kernel.name == KernelName::precomputed && n_features(rows) != n_rows(rows))
-    throw std::invalid_argument("a precomputed kernel must be square");
+  expect_square(kernel, rows);
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Smo> {
         using T = typename std::decay_t<decltype(r)>::Value;
@@ -132,8 +117,7 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(signed_weight, n_rows(rows), "signed_weight");
   expect_size(start, n_rows(rows), "start");
-  if (kernel.name == KernelName::precomputed && n_features(rows) != n_rows(rows))
-    throw std::invalid_argument("a precomputed kernel must be square");
+  expect_square(kernel, rows);
   if (batch < 1 || batch > n_rows(rows))
     throw std::invalid_argument("batch must be in 1.." + std::to_string(n_rows(rows)));
   return std::visit(
@@ -149,18 +133,19 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
 
 } // namespace
 
-void bind_kernels(nb::module_ &m) {
-  nb::class_<Kernel>(m, "Kernel").def_ro("gamma", &Kernel::gamma);
-  m.def("kernel", &make_kernel, nb::arg("name"), nb::arg("gamma"), nb::arg("coef0"),
-        nb::arg("degree"), nb::arg("constant"));
-  m.def("expand_kernel", &expand_kernel, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"),
-        nb::arg("coefficients"), nb::arg("out"), nb::arg("n_threads"),
-        "out[i] = sum_c coefficients[c] K(x_i, c)");
-  m.def("kernel_matrix", &kernel_matrix, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"), nb::arg("out"),
-        nb::arg("n_threads"), "out[i, c] = K(x_i, c)");
-  nb::class_<SmoReport>(m, "SmoReport")
+void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
+  kernels.attr("kernel_names") = to_tuple(MercerKernels::names());
+  nb::class_<Kernel>(kernels, "Kernel");
+  kernels.def("kernel", &make_kernel, nb::arg("name"), nb::arg("gamma"), nb::arg("coef0"),
+              nb::arg("degree"), nb::arg("constant"));
+  kernels.def("expand_kernel", &expand_kernel, nb::arg("kernel"), nb::arg("rows"),
+              nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"),
+              nb::arg("coefficients"), nb::arg("out"), nb::arg("n_threads"),
+              "out[i] = sum_c coefficients[c] K(x_i, c)");
+  kernels.def("kernel_matrix", &fill_kernel_matrix, nb::arg("kernel"), nb::arg("rows"),
+              nb::arg("squared_norms"), nb::arg("centres"), nb::arg("centre_norms"), nb::arg("out"),
+              nb::arg("n_threads"), "out[i, c] = K(x_i, c)");
+  nb::class_<SmoReport>(steps, "SmoReport")
       .def_ro("steps", &SmoReport::steps)
       .def_ro("violation", &SmoReport::violation)
       .def_ro("dual", &SmoReport::dual)
@@ -168,30 +153,30 @@ void bind_kernels(nb::module_ &m) {
       .def_ro("n_active", &SmoReport::n_active)
       .def_ro("curvature", &SmoReport::curvature)
       .def_ro("stuck", &SmoReport::stuck);
-  nb::class_<Smo>(m, "Smo")
+  nb::class_<Smo>(steps, "Smo")
       .def("run", &Smo::run, nb::arg("n_sets"), nb::call_guard<nb::gil_scoped_release>())
       .def("alpha", [](const Smo &s, MutableVector<double> out) { s.alpha(out.data()); })
       .def("unshrink", &Smo::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def("refresh", [](Smo &s, Vector<double> scores) { s.refresh(scores.data()); })
       .def_prop_ro("cache_peak_bytes", &Smo::cache_peak_bytes);
   // Rows and squared norms are read in place: they must outlive the solver.
-  m.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"), nb::arg("squared_norms"),
-        nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
-        nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"), nb::keep_alive<0, 2>(),
-        nb::keep_alive<0, 3>());
-  nb::class_<KernelSgd>(m, "KernelSgd")
+  steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"), nb::arg("squared_norms"),
+            nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
+            nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"),
+            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+  nb::class_<KernelSgd>(steps, "KernelSgd")
       .def("run", &KernelSgd::run, nb::arg("n_steps"), nb::arg("rng"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("coefficients",
            [](const KernelSgd &k, MutableVector<double> out) { k.coefficients(out.data()); })
       .def_prop_ro("bias", &KernelSgd::bias);
   // Rows, squared norms and signed weights are read in place.
-  m.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
-        nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
-        nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
-        nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
-        nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
-        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+  steps.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
+            nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
+            nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
+            nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
+            nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
+            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

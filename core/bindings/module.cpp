@@ -1,21 +1,56 @@
 #include "bindings.hpp"
 
+#include "base/parallel.hpp"
+
+namespace bridle {
+namespace {
+
+// Python has not moved to the submodules yet: every name of theirs is also one of the module.
+// To be deleted with the last use of such a name.
+void add_flat_names(nb::module_ &m, std::initializer_list<nb::module_> submodules) {
+  for (const nb::module_ &submodule : submodules)
+    for (nb::handle name : submodule.attr("__dict__").attr("keys")())
+      if (!nb::cast<std::string>(name).starts_with("__"))
+        m.attr(name) = submodule.attr(name);
+}
+
+} // namespace
+} // namespace bridle
+
 NB_MODULE(_core, m) {
-  m.doc() = "The compiled core of bridle: kernels without policy.";
+  m.doc() = "The compiled core of bridle: passes and steps without policy.";
   m.attr("version") = BRIDLE_VERSION;
-  bridle::bind_rows(m);
-  bridle::bind_dcd(m);
-  bridle::bind_kernels(m);
-  bridle::bind_perceptrons(m);
-  bridle::bind_sgd(m);
-  bridle::bind_sgd_qn(m);
-  bridle::bind_svmlight(m);
-  bridle::bind_simplex_qp(m);
-  bridle::bind_newton(m);
-  bridle::bind_cutting_plane(m);
-  bridle::bind_chain(m);
-  bridle::bind_cky(m);
-  bridle::bind_multilabel(m);
-  bridle::bind_features(m);
-  bridle::bind_ranking(m);
+  m.def("hardware_threads", &bridle::hardware_threads);
+
+  // Rows before all that takes them.
+  auto matrix = m.def_submodule("matrix", "Views of matrices, and the one check of their rows.");
+  bridle::bind_matrix(matrix);
+
+  auto rows = m.def_submodule("rows", "Passes over rows, which know of no loss.");
+  bridle::bind_rows(rows);
+
+  auto steps = m.def_submodule("steps", "What solvers call: steps and epochs of every method.");
+  auto kernels = m.def_submodule("kernels", "Mercer kernels, and passes with them.");
+  bridle::bind_rng(steps);
+  bridle::bind_dcd(steps);
+  bridle::bind_sgd(steps);
+  bridle::bind_sgd_qn(steps);
+  bridle::bind_perceptrons(steps);
+  bridle::bind_newton(steps);
+  bridle::bind_cutting_plane(steps);
+  bridle::bind_simplex_qp(steps);
+  bridle::bind_kernels(kernels, steps);
+
+  auto text = m.def_submodule("text", "The svmlight format, and named features.");
+  bridle::bind_svmlight(text);
+  bridle::bind_features(text);
+
+  auto structured =
+      m.def_submodule("structured", "Inference: chains, trees, label sets, rankings.");
+  bridle::bind_chain(structured);
+  bridle::bind_cky(structured);
+  bridle::bind_multilabel(structured);
+  bridle::bind_ranking(structured);
+
+  bridle::add_flat_names(m, {matrix, rows, steps, kernels, text, structured});
 }

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "multilabel.hpp"
+#include "structured/multilabel.hpp"
 
 namespace bridle {
 namespace {

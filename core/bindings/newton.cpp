@@ -1,21 +1,9 @@
 #include "bindings.hpp"
 
-#include "newton.hpp"
+#include "linear/newton.hpp"
 
 namespace bridle {
 namespace {
-
-void weighted_gram_rows(const PyRows &rows, Vector<double> weights,
-                        nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
-                        int n_threads) {
-  expect_size(weights, n_rows(rows), "weights");
-  expect_size(out, n_weights(rows), "out");
-  if (out.shape(0) != out.shape(1))
-    throw nb::value_error("out must be square");
-  const nb::gil_scoped_release release;
-  std::visit([&](const auto &r) { weighted_gram(r, weights.data(), out.data(), n_threads); },
-             rows.view);
-}
 
 ClippedSum clipped(Vector<double> p, Vector<double> e, double t, Vector<double> alpha,
                    Vector<double> sigma, Vector<double> upper, Vector<double> y) {
@@ -40,8 +28,6 @@ void bind_newton(nb::module_ &m) {
   m.def("clipped_sum", &clipped, nb::arg("p"), nb::arg("e"), nb::arg("t"), nb::arg("alpha"),
         nb::arg("sigma"), nb::arg("upper"), nb::arg("y"),
         "sum_i a_i e_i with a_i = clip(alpha_i + sigma_i (1 - p_i - t e_i), 0, upper_i).");
-  m.def("weighted_gram", &weighted_gram_rows, nb::arg("rows"), nb::arg("weights"), nb::arg("out"),
-        nb::arg("n_threads"), "Lower triangle of out += sum_i weights[i] x_i x_i'.");
 }
 
 } // namespace bridle

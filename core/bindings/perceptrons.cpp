@@ -1,9 +1,7 @@
 #include "bindings.hpp"
 
-#include "margin_perceptron.hpp"
-#include "mpu.hpp"
-
-#include <memory>
+#include "linear/margin_perceptron.hpp"
+#include "linear/mpu.hpp"
 
 namespace bridle {
 namespace {
@@ -23,13 +21,9 @@ make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
   const MarginPerceptronSettings settings{
       offset, slope, presented, repeat, repeats_from_name(repeats), sampling_from_name(sampling),
       bucket};
-  return std::visit(
-      [&](const auto &r) -> std::unique_ptr<MarginPerceptron> {
-        return std::make_unique<MarginPerceptronOn<std::decay_t<decltype(r)>>>(
-            r, signed_weight.data(), squared_norms.data(), start_a.data(), start_counts.data(),
-            settings);
-      },
-      rows.view);
+  return make_steps<MarginPerceptron, MarginPerceptronOn>(rows, signed_weight.data(),
+                                                          squared_norms.data(), start_a.data(),
+                                                          start_counts.data(), settings);
 }
 
 std::unique_ptr<MarginPerceptronUnlearning> make_mpu(const PyRows &rows, Vector<double> signed_cost,
@@ -43,13 +37,9 @@ std::unique_ptr<MarginPerceptronUnlearning> make_mpu(const PyRows &rows, Vector<
   expect_size(start_quanta, n_rows(rows), "start_quanta");
   if (!(quanta >= 1) || bucket < 1)
     throw std::invalid_argument("quanta and bucket must be at least 1");
-  return std::visit(
-      [&](const auto &r) -> std::unique_ptr<MarginPerceptronUnlearning> {
-        return std::make_unique<MpuOn<std::decay_t<decltype(r)>>>(
-            r, signed_cost.data(), squared_norms.data(), start_w.data(), start_quanta.data(),
-            quanta, many, bucket);
-      },
-      rows.view);
+  return make_steps<MarginPerceptronUnlearning, MpuOn>(rows, signed_cost.data(),
+                                                       squared_norms.data(), start_w.data(),
+                                                       start_quanta.data(), quanta, many, bucket);
 }
 
 } // namespace
@@ -87,7 +77,7 @@ void bind_perceptrons(nb::module_ &m) {
       .def_prop_ro("dual", &MarginPerceptronUnlearning::dual)
       .def_ro("updates", &MarginPerceptronUnlearning::updates)
       .def_ro("gap", &MarginPerceptronUnlearning::gap);
-  // The kernels read rows, weights and squared norms in place: they must outlive them.
+  // Rows, weights and squared norms are read in place: they must outlive what is made of them.
   m.def("margin_perceptron", &make_margin_perceptron, nb::arg("rows"),
         nb::arg("signed_weight").noconvert(), nb::arg("squared_norms").noconvert(),
         nb::arg("start_a"), nb::arg("start_counts"), nb::kw_only(), nb::arg("offset"),

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "ranking.hpp"
+#include "structured/ranking/oracle.hpp"
 
 namespace bridle {
 namespace {
@@ -54,6 +54,7 @@ double answer(const RankingOracle &oracle, int64_t q, Vector<double> scores,
 } // namespace
 
 void bind_ranking(nb::module_ &m) {
+  m.attr("ranking_loss_names") = to_tuple(RankingLosses::names());
   nb::class_<RankingOracle>(m, "RankingOracle")
       .def("answers", &answers, nb::arg("scores"), nb::arg("coefficients"), nb::arg("losses"),
            nb::arg("hinges"), nb::arg("n_threads"))

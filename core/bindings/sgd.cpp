@@ -1,9 +1,6 @@
 #include "bindings.hpp"
 
-#include "losses.hpp"
-#include "sgd.hpp"
-
-#include <memory>
+#include "linear/sgd.hpp"
 
 namespace bridle {
 namespace {
@@ -36,13 +33,9 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
     throw std::invalid_argument("parts of the data are sampled in epochs");
   if (settings.bucket < 1)
     throw std::invalid_argument("bucket must be at least 1");
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<StochasticGradient> {
-        using On = SgdOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
-                                    start_bias, start_alpha.data(), n, settings);
-      },
-      rows.view, loss_from_name(loss));
+  return make_steps_by<StochasticGradient, SgdOn>(loss, rows, signed_cost.data(),
+                                                  squared_norms.data(), start_w.data(), start_bias,
+                                                  start_alpha.data(), n, settings);
 }
 
 } // namespace
@@ -95,8 +88,8 @@ void bind_sgd(nb::module_ &m) {
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
   // noconvert: a converted copy would be gone by the time it is read.
-  // The kernel reads rows, costs and squared norms in place: they must outlive it, or its use until
-  // it enters others. Where start_alpha has more entries than there are rows, the rows are the
+  // Rows, costs and squared norms are read in place: they must outlive it, or its use until it
+  // enters others. Where start_alpha has more entries than there are rows, the rows are the
   // first part of the data.
   m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),

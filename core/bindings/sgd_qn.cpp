@@ -1,10 +1,7 @@
 #include "bindings.hpp"
 
-#include "losses.hpp"
-#include "norma.hpp"
-#include "sgd_qn.hpp"
-
-#include <memory>
+#include "linear/norma.hpp"
+#include "linear/sgd_qn.hpp"
 
 namespace bridle {
 namespace {
@@ -17,13 +14,8 @@ std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const std::string &loss,
   expect_size(start_w, n_weights(rows), "start_w");
   if (skip < 1 || bucket < 1)
     throw std::invalid_argument("skip and bucket must be at least 1");
-  return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<SgdQn> {
-        using On = SgdQnOn<std::decay_t<decltype(r)>, decltype(l)>;
-        return std::make_unique<On>(r, signed_weight.data(), start_w.data(), lam, eta0, skip,
-                                    sampling_from_name(sampling), bucket);
-      },
-      rows.view, loss_from_name(loss));
+  return make_steps_by<SgdQn, SgdQnOn>(loss, rows, signed_weight.data(), start_w.data(), lam, eta0,
+                                       skip, sampling_from_name(sampling), bucket);
 }
 
 std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost,
@@ -38,14 +30,9 @@ std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost
     throw std::invalid_argument("tau and bucket must be at least 1");
   if (!(rho > 0 && rho < 1))
     throw std::invalid_argument("rho must lie between 0 and 1");
-  return std::visit(
-      [&](const auto &r) -> std::unique_ptr<Norma> {
-        using On = NormaOn<std::decay_t<decltype(r)>>;
-        return std::make_unique<On>(r, signed_cost.data(), squared_norms.data(), start_w.data(),
+  return make_steps<Norma, NormaOn>(rows, signed_cost.data(), squared_norms.data(), start_w.data(),
                                     start_alpha.data(), rho, tau, sampling_from_name(sampling),
                                     bucket);
-      },
-      rows.view);
 }
 
 } // namespace
@@ -80,7 +67,7 @@ void bind_sgd_qn(nb::module_ &m) {
             self.output(w.data(), alpha.data());
           },
           nb::arg("w"), nb::arg("alpha"));
-  // The kernels read rows, costs and squared norms in place: they must outlive them.
+  // Rows, costs and squared norms are read in place: they must outlive what is made of them.
   m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_weight").noconvert(), nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"),
         nb::arg("skip"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),

@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "simplex_qp.hpp"
+#include "linear/simplex_qp.hpp"
 
 namespace bridle {
 namespace {

@@ -1,6 +1,7 @@
 #include "bindings.hpp"
 
-#include "svmlight.hpp"
+#include "text/reader.hpp"
+#include "text/writer.hpp"
 
 #include <nanobind/stl/optional.h>
 
@@ -14,7 +15,7 @@ using svmlight::IndexBase;
 using Parts = nb::typed<nb::tuple, nb::object, nb::ellipsis>;
 
 // The array takes the memory over; nothing is copied.
-template <class T> nb::object to_numpy(svmlight::Buffer<T> buffer, int64_t size) {
+template <class T> nb::object to_numpy(Buffer<T> buffer, int64_t size) {
   T *memory = buffer.release();
   const nb::capsule owner(memory, [](void *p) noexcept { std::free(p); });
   const auto shape = static_cast<size_t>(size);

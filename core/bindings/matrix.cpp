@@ -1,0 +1,69 @@
+// Views of matrices, and the one check of their rows.
+#include "bindings.hpp"
+
+#include "rows/passes.hpp"
+
+namespace bridle {
+namespace {
+
+template <class Value, class Column>
+PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values,
+           int64_t n_features, double bias, nb::object owner) {
+  if (offsets.shape(0) == 0)
+    throw nb::value_error("indptr is empty");
+  const auto n = static_cast<int64_t>(offsets.shape(0)) - 1;
+  const auto stored = static_cast<int64_t>(std::min(columns.shape(0), values.shape(0)));
+  const int64_t *o = offsets.data();
+  if (o[0] < 0 || o[n] > stored || !std::is_sorted(o, o + n + 1))
+    throw nb::value_error("indptr is not a nondecreasing sequence within the stored entries");
+  return {CsrRows<Value, Column>{o, columns.data(), values.data(), n, n_features, bias},
+          std::move(owner)};
+}
+
+template <class Value>
+PyRows dense(nb::ndarray<const Value, nb::ndim<2>, nb::c_contig, nb::device::cpu> values,
+             double bias, nb::object owner) {
+  return {DenseRows<Value>{values.data(), static_cast<int64_t>(values.shape(0)),
+                           static_cast<int64_t>(values.shape(1)), bias},
+          std::move(owner)};
+}
+
+template <class Value, class Column> void bind_csr(nb::module_ &m) {
+  m.def("csr_rows", &csr<Value, Column>, nb::arg("offsets").noconvert(),
+        nb::arg("columns").noconvert(), nb::arg("values").noconvert(), nb::arg("n_features"),
+        nb::arg("bias"), nb::arg("owner"));
+}
+
+template <class Value> void bind_dense(nb::module_ &m) {
+  m.def("dense_rows", &dense<Value>, nb::arg("values").noconvert(), nb::arg("bias"),
+        nb::arg("owner"));
+}
+
+bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_threads) {
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  const nb::gil_scoped_release release;
+  return std::visit([&](const auto &r) { return scan(r, squared_norms.data(), n_threads); },
+                    rows.view)
+      .canonical;
+}
+
+} // namespace
+
+void bind_matrix(nb::module_ &m) {
+  nb::class_<PyRows>(m, "Rows", "The rows of a matrix, read in place.")
+      .def_prop_ro("n_rows", &n_rows)
+      .def_prop_ro("n_features", [](const PyRows &rows) { return n_weights(rows) - 1; })
+      .def_prop_ro("nnz", [](const PyRows &rows) {
+        return std::visit([](const auto &r) { return r.nnz(); }, rows.view);
+      });
+  bind_csr<float, int32_t>(m);
+  bind_csr<float, int64_t>(m);
+  bind_csr<double, int32_t>(m);
+  bind_csr<double, int64_t>(m);
+  bind_dense<float>(m);
+  bind_dense<double>(m);
+  m.def("scan", &scan_rows, nb::arg("rows"), nb::arg("squared_norms"), nb::arg("n_threads"),
+        "Check every row and fill in its squared length; True if all columns are in order.");
+}
+
+} // namespace bridle

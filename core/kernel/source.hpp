@@ -1,0 +1,147 @@
+// Where kernel values come from: rows and a formula, or a matrix. Everything that learns from
+// kernels works on this.
+#pragma once
+
+#include "kernel/mercer.hpp"
+#include "kernel/panels.hpp"
+#include "rows/views.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace bridle {
+
+template <class T> class KernelSource {
+public:
+  virtual ~KernelSource() = default;
+  virtual int64_t n_rows() const = 0;
+  virtual double diagonal(int64_t i) const = 0;
+  // Makes rows of this source into centres.
+  virtual void pack(std::span<const int64_t> centres, Panels<T> &panels) const = 0;
+  virtual void block(const Panels<T> &panels, std::span<const int64_t> which,
+                     T *const *out) const = 0;
+  virtual void sums(const Panels<T> &panels, std::span<const int64_t> which,
+                    const double *coefficients, double *sums) const = 0;
+};
+
+template <class T, RowsLike Rows> class FormulaSource final : public KernelSource<T> {
+public:
+  FormulaSource(const Formula &formula, double constant, const Rows &rows,
+                const double *squared_norms)
+      : formula_(formula), constant_(constant), rows_(rows), squared_norms_(squared_norms) {}
+
+  int64_t n_rows() const override { return rows_.n_rows; }
+  double diagonal(int64_t i) const override {
+    return diagonal_value(formula_, squared_norms_[i]) + constant_;
+  }
+
+  void pack(std::span<const int64_t> centres, Panels<T> &panels) const override {
+    pack_from(rows_, squared_norms_, centres, panels);
+  }
+
+  // Centres that are rows of another matrix with as many columns.
+  template <RowsLike Other>
+  void pack_from(const Other &other, const double *squared_norms, std::span<const int64_t> centres,
+                 Panels<T> &panels) const {
+    panels.n_centres = static_cast<int64_t>(centres.size());
+    panels.squared_norms.assign(panels.n_panels() * panel_width, T(0));
+    assign_slots(other, centres, panels);
+    panels.packed.assign(panels.n_panels() * panels.n_slots * panel_width, T(0));
+    for (int64_t c = 0; c < panels.n_centres; ++c) {
+      T *panel = panels.packed.data() + c / panel_width * panels.n_slots * panel_width;
+      panels.squared_norms[c] = static_cast<T>(squared_norms[centres[c]]);
+      other.for_each(centres[c], [&](int64_t column, auto value) {
+        const int64_t slot = panels.slots.empty() ? column : panels.slots[column];
+        panel[slot * panel_width + c % panel_width] = static_cast<T>(value);
+      });
+    }
+  }
+
+  void block(const Panels<T> &panels, std::span<const int64_t> which,
+             T *const *out) const override {
+    kernel_block<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
+                    out);
+  }
+
+  void sums(const Panels<T> &panels, std::span<const int64_t> which, const double *coefficients,
+            double *sums) const override {
+    kernel_sums<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
+                   coefficients, sums);
+  }
+
+private:
+  static constexpr bool is_sparse = requires(const Rows &r) { r.offsets; };
+
+  template <RowsLike Other>
+  void assign_slots(const Other &other, std::span<const int64_t> centres, Panels<T> &panels) const {
+    panels.slots.clear();
+    panels.n_slots = rows_.n_features;
+    if constexpr (is_sparse) {
+      panels.slots.assign(rows_.n_features, -1);
+      int32_t next = 0;
+      for (const int64_t c : centres)
+        other.for_each(c, [&](int64_t column, auto) {
+          if (panels.slots[column] < 0)
+            panels.slots[column] = next++;
+        });
+      panels.n_slots = next;
+    }
+  }
+
+  Formula formula_;
+  double constant_;
+  Rows rows_;
+  const double *squared_norms_;
+};
+
+// K given as a matrix, n_rows x n_columns; the centres are its columns.
+template <class T, class Value> class MatrixSource final : public KernelSource<T> {
+public:
+  MatrixSource(const DenseRows<Value> &matrix, double constant)
+      : matrix_(matrix), constant_(constant) {}
+
+  int64_t n_rows() const override { return matrix_.n_rows; }
+  double diagonal(int64_t i) const override {
+    return static_cast<double>(matrix_.row(i)[i]) + constant_;
+  }
+  void pack(std::span<const int64_t> centres, Panels<T> &panels) const override {
+    panels.n_centres = static_cast<int64_t>(centres.size());
+    panels.rows.assign(centres.begin(), centres.end());
+  }
+  void block(const Panels<T> &panels, std::span<const int64_t> which,
+             T *const *out) const override {
+    for (size_t i = 0; i < which.size(); ++i)
+      for (int64_t c = 0; c < panels.n_centres; ++c)
+        out[c][i] = value(which[i], panels.rows[c]);
+  }
+  void sums(const Panels<T> &panels, std::span<const int64_t> which, const double *coefficients,
+            double *sums) const override {
+    for (size_t i = 0; i < which.size(); ++i)
+      for (int64_t c = 0; c < panels.n_centres; ++c)
+        sums[i] += coefficients[c] * static_cast<double>(value(which[i], panels.rows[c]));
+  }
+
+private:
+  T value(int64_t i, int64_t j) const {
+    return static_cast<T>(matrix_.row(i)[j]) + static_cast<T>(constant_);
+  }
+
+  DenseRows<Value> matrix_;
+  double constant_;
+};
+
+template <class T, RowsLike Rows>
+std::unique_ptr<KernelSource<T>> make_source(const Kernel &kernel, const Rows &rows,
+                                             const double *squared_norms) {
+  if (!kernel.precomputed())
+    return std::make_unique<FormulaSource<T, Rows>>(*kernel.formula, kernel.constant, rows,
+                                                    squared_norms);
+  if constexpr (requires { rows.row(0); })
+    return std::make_unique<MatrixSource<T, typename Rows::Value>>(rows, kernel.constant);
+  throw std::invalid_argument("a precomputed kernel must be a dense matrix");
+}
+
+} // namespace bridle

@@ -1,0 +1,175 @@
+// Dual coordinate descent (Hsieh, Chang, Lin, Keerthi & Sundararajan, ICML 2008, algorithm 3) for
+//
+//   min_alpha  1/2 |w(alpha)|^2 - sum alpha_i + 1/2 sum D_ii alpha_i^2,   0 <= alpha_i <= U_i,
+//   w(alpha) = sum alpha_i z_i,  z_i = y_i x_i;   hinge: D_ii = 0, U_i = C_i;
+//   squared hinge: D_ii = 1/(2 C_i), U_i = inf.
+//
+// state.hpp: w, the bias and D, and the first epoch    active.hpp: rows in play and at rest
+// buckets.hpp: the order of an epoch                   visit.hpp: the step of one row
+// blocks.hpp: visits by several threads                part.hpp, streamed.hpp: rows elsewhere
+#pragma once
+
+#include "linear/dcd/blocks.hpp"
+#include "linear/dcd/report.hpp"
+#include "linear/dcd/sample.hpp"
+#include "rows/passes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace bridle {
+
+class DualCoordinateDescent {
+public:
+  const int64_t n_rows, n_weights;
+
+  DualCoordinateDescent(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
+  virtual ~DualCoordinateDescent() = default;
+  // Visits the next `share` of an epoch, all of it if that is the first one from zero.
+  virtual DcdEpoch visit(Rng &rng, int64_t bucket, double share) = 0;
+  // Of the active rows, and of the others.
+  virtual DcdSample sample(Rng &rng, int64_t n) const = 0;
+  virtual DcdSample sample_resting(Rng &rng, int64_t n) const = 0;
+  virtual void unshrink() = 0;
+  virtual int64_t n_active() const = 0;
+  virtual void alpha(double *out) const = 0;
+  virtual void weights(double *out) const = 0;
+  virtual double bias() const = 0;
+};
+
+// Where a descent starts, and how it is run.
+struct DcdSettings {
+  double start_bias;
+  double bias_precision; // of the bias, see ProximalBias
+  int64_t n_blocks;
+  int n_threads;
+};
+
+template <RowsLike Rows, LossLike Loss> class DcdOn final : public DualCoordinateDescent {
+public:
+  // The weights have the precision of the data: float32 weights halve the cache they need, and an
+  // error e in w costs only |e|^2 / 2 of the gap.
+  using W = typename Rows::Value;
+
+  // signed_cost: y_i C_i. squared_norms: with the constant feature, where the bias has one.
+  DcdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
+        const double *start_alpha, const DcdSettings &settings)
+      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1),
+        rows_(rows, signed_cost, squared_norms, start_alpha),
+        state_{.w = std::vector<W>(rows.n_features + 1),
+               .bias = {settings.bias_precision, settings.start_bias},
+               .mean_norm = 0,
+               .mean_cost = 0},
+        blocks_(settings.n_blocks, settings.n_threads) {
+    for (int64_t i = 0; i < n_rows; ++i) {
+      const double squared_norm = squared_norms[i] - rows.bias * rows.bias;
+      state_.mean_norm += squared_norm / static_cast<double>(n_rows);
+      state_.mean_cost += std::abs(signed_cost[i]) / static_cast<double>(n_rows);
+    }
+    if (std::all_of(start_alpha, start_alpha + n_rows, [](double a) { return a == 0; }))
+      state_.first = FirstEpoch::of(rows_.size(), state_.mean_cost, state_.mean_norm);
+    else
+      start_from(start_alpha, settings.n_threads);
+    state_.bias.start(state_.sigma(rows_.size() / 10));
+  }
+
+  DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
+    if (order_.between_epochs()) {
+      order_.shuffle(rng, rows_.size(), bucket);
+      so_far_ = {};
+      whole_ = rows_.whole();
+    }
+    if (state_.first)
+      return visit_first();
+    const Range buckets = order_.next(share);
+    so_far_ = so_far_.then(blocks_.visit(rows_, order_, buckets, state_));
+    DcdEpoch done{order_.rows_of(buckets), 0, so_far_.gap, 0, whole_, order_.between_epochs()};
+    if (done.finished) {
+      done.gap += state_.bias.gap();
+      end_epoch(so_far_);
+    }
+    done.active = rows_.size();
+    done.dual = state_.dual();
+    return done;
+  }
+
+  DcdSample sample(Rng &rng, int64_t n) const override {
+    DcdSample found = sample_gap(rng, rows_.size(), n, [&](int64_t j) {
+      return gap_of(rows_.active[j], rows_.view, rows_.active[j].at);
+    });
+    found.gap += state_.bias.gap();
+    return found;
+  }
+
+  DcdSample sample_resting(Rng &rng, int64_t n) const override {
+    return sample_gap(rng, n_rows, n, [&](int64_t i) {
+      return rows_.resting(i) ? gap_of(rows_.all()[i], rows_.matrix(), i) : 0.0;
+    });
+  }
+
+  void unshrink() override {
+    rows_.unshrink();
+    order_.restart();
+    state_.sum_squares();
+  }
+
+  int64_t n_active() const override { return rows_.size(); }
+  void alpha(double *out) const override { rows_.alpha(out); }
+  void weights(double *out) const override {
+    std::copy(state_.w.begin(), state_.w.end(), out);
+    out[n_weights - 1] = state_.bias.weight();
+  }
+  double bias() const override { return state_.bias.value(); }
+
+private:
+  void start_from(const double *alpha, int n_threads) {
+    std::vector<double> coefficients(n_rows), w(n_weights);
+    double balance = 0;
+    for (int64_t i = 0; i < n_rows; ++i) {
+      const DualRow<W> &row = rows_.all()[i];
+      coefficients[i] = std::copysign(alpha[i], row.signed_cost);
+      balance += coefficients[i];
+      if (row.signed_cost != 0)
+        state_.separable += separable_dual<Loss>(row.alpha, row.cost());
+    }
+    state_.bias.set_balance(balance);
+    combine(rows_.matrix(), coefficients.data(), w.data(), n_threads);
+    std::copy(w.begin(), w.end(), state_.w.begin());
+    state_.sum_squares();
+  }
+
+  // The rows that came first knew least of w: an eighth of the rows is visited again at once.
+  DcdEpoch visit_first() {
+    const Range all = order_.next(1.0), again{0, (all.end + 7) / 8};
+    const int64_t visits = order_.rows_of(all) + order_.rows_of(again);
+    const auto pass = blocks_.visit(rows_, order_, all, state_);
+    state_.sum_squares();
+    const double gap = state_.first_gap(pass);
+    state_.first.reset();
+    const auto second = blocks_.visit(rows_, order_, again, state_);
+    end_epoch({.gradients = second.gradients, .moved = second.moved, .inside = pass.inside});
+    return {visits, rows_.size(), gap, state_.dual(), whole_, true};
+  }
+
+  void end_epoch(const DcdPass<W> &pass) {
+    state_.end_epoch(pass);
+    rows_.drop_shrunk();
+  }
+
+  double gap_of(const DualRow<W> &row, const Rows &from, int64_t at) const {
+    const W score = from.dot(at, state_.w.data()) + static_cast<W>(state_.bias.value());
+    return Loss::gap(row.label() * score, row.alpha, row.cost());
+  }
+
+  ResidentRows<Rows> rows_;
+  DcdState<W> state_;
+  BlockVisits<Rows, Loss> blocks_;
+  // The epoch at hand.
+  Buckets order_;
+  DcdPass<W> so_far_;
+  bool whole_ = true;
+};
+
+} // namespace bridle

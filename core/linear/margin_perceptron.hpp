@@ -1,0 +1,144 @@
+// The perceptron with margin, whose threshold may grow with the presentations t of a row:
+//
+//   a += c_i z_i  when  a.z_i <= offset + slope t,   then t += 1.
+//
+// slope 0 is the perceptron (offset 0) and the margin perceptron. offset 0 and slope lam is
+// stochastic gradient descent with rate 1/(lam t) on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - w.z_i),
+// where w = a/(lam t): nothing ever shrinks (Panagiotakopoulos & Tsampouka, ECML PKDD 2013). A row
+// may be presented L times at one visit, for one inner product.
+#pragma once
+
+#include "base/rng.hpp"
+#include "linear/sampling.hpp"
+#include "rows/views.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace bridle {
+
+// How the L presentations of a visit are counted. exact: as if each was made by itself.
+// forward_backward: all of them meet the threshold of the first one, which moves on afterwards.
+enum class Repeats { exact, forward_backward };
+
+inline Repeats repeats_from_name(std::string_view name) {
+  if (name == "exact")
+    return Repeats::exact;
+  if (name == "forward-backward")
+    return Repeats::forward_backward;
+  throw std::invalid_argument("unknown way to repeat: " + std::string(name));
+}
+
+struct MarginPerceptronSettings {
+  double offset, slope; // of the threshold
+  int64_t presented;    // presentations before the start
+  int64_t repeat;       // L
+  Repeats repeats;
+  Sampling sampling;
+  int64_t bucket;
+};
+
+class MarginPerceptron {
+public:
+  const int64_t n_rows, n_weights;
+
+  MarginPerceptron(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
+  virtual ~MarginPerceptron() = default;
+  virtual void run(int64_t n_visits, Rng &rng) = 0;
+  virtual void output(double *a, double *counts) const = 0;
+
+  int64_t presented = 0;   // t
+  int64_t updates = 0;     // made by the last run
+  double weighted_sum = 0; // sum_i c_i I_i, I_i the updates by row i
+  double squared_norm = 0; // |a|^2
+  double hinge = 0;        // sum of c_i max(0, 1 - w.z_i) as the last run met the rows
+};
+
+template <RowsLike Rows> class MarginPerceptronOn final : public MarginPerceptron {
+public:
+  using W = typename Rows::Value;
+
+  // signed_weight: y_i c_i.
+  MarginPerceptronOn(const Rows &rows, const double *signed_weight, const double *squared_norms,
+                     const double *start_a, const double *start_counts,
+                     const MarginPerceptronSettings &settings)
+      : MarginPerceptron(rows.n_rows, rows.n_features + 1), rows_(rows),
+        signed_weight_(signed_weight), squared_norms_(squared_norms), settings_(settings),
+        order_(settings.sampling, rows.n_rows, 1, settings.bucket),
+        a_(start_a, start_a + rows.n_features + 1),
+        counts_(start_counts, start_counts + rows.n_rows) {
+    presented = settings.presented;
+    for (int64_t i = 0; i < rows.n_rows; ++i)
+      weighted_sum += std::abs(signed_weight[i]) * start_counts[i];
+    refresh_norm();
+  }
+
+  void run(int64_t n_visits, Rng &rng) override {
+    updates = 0;
+    hinge = 0;
+    for (int64_t n = 0; n < n_visits; ++n)
+      visit(order_.next(rng));
+    refresh_norm();
+  }
+
+  void output(double *a, double *counts) const override {
+    std::copy(a_.begin(), a_.end(), a);
+    std::copy(counts_.begin(), counts_.end(), counts);
+  }
+
+private:
+  static constexpr size_t rows_ahead = 8;
+
+  void visit(int64_t i) {
+    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
+      rows_.prefetch(ahead);
+    const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
+    const double margin = y * static_cast<double>(rows_.dot(i, a_.data()));
+    const double threshold = settings_.offset + settings_.slope * static_cast<double>(presented);
+    hinge += c * (threshold > 0 ? std::max(0.0, 1 - margin / threshold) : 1.0);
+    const double n = count(threshold - margin, c * squared_norms_[i]);
+    if (n > 0 && c > 0) {
+      rows_.add(i, static_cast<W>(n * c * y), a_.data());
+      counts_[i] += n;
+      weighted_sum += n * c;
+      ++updates;
+    }
+    presented += settings_.repeat;
+  }
+
+  // How many of the L presentations end in an update; `short_by` is threshold - a.z before the
+  // first, and each update raises a.z by q = c_i |z_i|^2.
+  double count(double short_by, double q) const {
+    const auto most = static_cast<double>(settings_.repeat);
+    if (settings_.repeat == 1)
+      return short_by >= 0 ? 1 : 0;
+    if (settings_.repeats == Repeats::forward_backward)
+      return short_by < 0 ? 0 : q > 0 ? std::min(std::floor(short_by / q) + 1, most) : most;
+    const double slope = settings_.slope;
+    if (q > slope)
+      return std::clamp(std::floor((short_by + slope * (most - 1)) / q) + 1, 0.0, most);
+    // The threshold rises at least as fast as a.z: once behind, a row stays behind.
+    if (short_by >= 0)
+      return most;
+    return slope > 0 ? std::max(0.0, most - std::ceil(-short_by / slope)) : 0.0;
+  }
+
+  void refresh_norm() {
+    squared_norm = 0;
+    for (const W ak : a_)
+      squared_norm += static_cast<double>(ak) * ak;
+  }
+
+  Rows rows_;
+  const double *signed_weight_, *squared_norms_;
+  MarginPerceptronSettings settings_;
+  RowOrder order_;
+  std::vector<W> a_;
+  std::vector<double> counts_;
+};
+
+} // namespace bridle

@@ -1,0 +1,134 @@
+// Sequential passes over the rows: what certificates and predictions are made of. All sums are in
+// float64, and every result is the same for any number of threads.
+#pragma once
+
+#include "base/parallel.hpp"
+#include "rows/views.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bridle {
+
+struct ScanResult {
+  bool canonical; // the columns of every row strictly increase
+};
+
+// The block structure depends on the data alone, never on the threads.
+template <RowsLike Rows> int64_t pass_blocks(const Rows &rows) {
+  return std::clamp<int64_t>(rows.nnz() / 65536, 1, std::clamp<int64_t>(rows.n_rows, 1, 64));
+}
+
+// The facts of a row; throws if a column is out of bounds.
+template <class Value, class Column>
+RowFacts check_row(const CsrRows<Value, Column> &rows, int64_t i) {
+  const int64_t begin = rows.offsets[i], n = rows.row_nnz(i);
+  const Column *columns = rows.columns + begin;
+  RowFacts facts;
+  if constexpr (std::is_same_v<Value, float> && std::is_same_v<Column, int32_t>)
+    facts = scan_row(rows.values + begin, columns, n);
+  else
+    facts = scalar_scan_row(rows.values + begin, columns, n);
+  facts.squared_norm += rows.bias * rows.bias;
+  // If they increase, the first and the last one speak for all.
+  if (facts.increasing && (n == 0 || (columns[0] >= 0 && columns[n - 1] < rows.n_features)))
+    return facts;
+  for (int64_t k = 0; k < n; ++k)
+    if (columns[k] < 0 || columns[k] >= rows.n_features)
+      throw std::invalid_argument("row " + std::to_string(i) + " has column index " +
+                                  std::to_string(columns[k]) + ", outside 0.." +
+                                  std::to_string(rows.n_features - 1));
+  return facts;
+}
+
+template <class Value> RowFacts check_row(const DenseRows<Value> &rows, int64_t i) {
+  return {rows.squared_norm(i), true};
+}
+
+template <RowsLike Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t i) {
+  rows.for_each(i, [&](int64_t column, auto value) {
+    if (!std::isfinite(value))
+      throw std::invalid_argument("X contains NaN or infinity: row " + std::to_string(i) +
+                                  ", column " + std::to_string(column));
+  });
+  throw std::invalid_argument("row " + std::to_string(i) +
+                              " is too large: its squared length overflows float64; scale the "
+                              "features");
+}
+
+// One pass that answers all questions about the input: indices within bounds, values finite,
+// columns in order; and |x_i|^2 of every row, the constant feature included.
+template <RowsLike Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {
+  const int64_t n_blocks = pass_blocks(rows);
+  std::vector<char> canonical(n_blocks, 1);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      const RowFacts facts = check_row(rows, i);
+      canonical[block] &= facts.increasing;
+      squared_norms[i] = facts.squared_norm;
+      if (!std::isfinite(facts.squared_norm))
+        refuse_row(rows, i);
+    }
+  });
+  return {std::all_of(canonical.begin(), canonical.end(), [](char c) { return c; })};
+}
+
+// scores[i] = w . x_i, the constant feature included.
+template <RowsLike Rows>
+void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
+  const int64_t n_blocks = pass_blocks(rows);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i)
+      scores[i] = rows.template dot<double>(i, w);
+  });
+}
+
+// Private sums cost n_features each: no more of them than the work justifies.
+template <RowsLike Rows> int64_t sum_blocks(const Rows &rows) {
+  return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 8);
+}
+
+// Calls add(i, sum) for every row, the sums being private to blocks, and adds those up in w.
+template <RowsLike Rows, class Add>
+void sum_rows(const Rows &rows, double *w, int n_threads, Add &&add) {
+  const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
+  std::vector<double> partial(static_cast<size_t>((n_blocks - 1) * width));
+  std::fill_n(w, width, 0.0);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    double *sum = block == 0 ? w : partial.data() + (block - 1) * width;
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i)
+      add(i, sum);
+  });
+  for (int64_t block = 1; block < n_blocks; ++block)
+    for (int64_t k = 0; k < width; ++k)
+      w[k] += partial[(block - 1) * width + k];
+}
+
+// w = sum_i coefficients[i] x_i
+template <RowsLike Rows>
+void combine(const Rows &rows, const double *coefficients, double *w, int n_threads) {
+  sum_rows(rows, w, n_threads, [&](int64_t i, double *sum) {
+    if (coefficients[i] != 0)
+      rows.add(i, coefficients[i], sum);
+  });
+}
+
+// The same and scores[i] = w_at . x_i in one pass: each row is read once for both.
+template <RowsLike Rows>
+void combine_and_score(const Rows &rows, const double *coefficients, double *w, const double *w_at,
+                       double *scores, int n_threads) {
+  sum_rows(rows, w, n_threads, [&](int64_t i, double *sum) {
+    scores[i] = rows.dot(i, w_at);
+    if (coefficients[i] != 0)
+      rows.add(i, coefficients[i], sum);
+  });
+}
+
+} // namespace bridle

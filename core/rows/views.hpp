@@ -1,0 +1,179 @@
+// One view over the rows of a matrix: CSR or dense, float32 or float64, 32- or 64-bit columns.
+// Nothing is copied. Every weight vector has n_features + 1 entries: the last one belongs to the
+// constant feature of value `bias` (0 when there is none), so that no pass needs to know of it.
+#pragma once
+
+#include "base/memory.hpp"
+#include "rows/simd.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace bridle {
+
+// What passes and steps ask of rows.
+template <class R>
+concept RowsLike =
+    requires(const R &rows, int64_t i, const double *w, double *sum, typename R::Copy &copy) {
+      requires std::floating_point<typename R::Value>;
+      { rows.n_rows } -> std::convertible_to<int64_t>;
+      { rows.n_features } -> std::convertible_to<int64_t>;
+      { rows.bias } -> std::convertible_to<double>;
+      { rows.nnz() } -> std::same_as<int64_t>;
+      { rows.row_nnz(i) } -> std::same_as<int64_t>;
+      { rows.dot(i, w) } -> std::same_as<double>; // w . x_i, in the precision of w
+      rows.add(i, 1.0, sum);                      // sum += x_i
+      rows.for_each(i, [](int64_t, typename R::Value) {});
+      rows.prefetch(i);
+      // Some rows, copied together: the number of one among them, and a view of them.
+      { copy.append(rows, i) } -> std::same_as<int64_t>;
+      { copy.view(rows) } -> std::same_as<R>;
+    };
+
+template <class Value_, class Column_> struct CsrRows {
+  using Value = Value_;
+  using Column = Column_;
+
+  const int64_t *offsets;
+  const Column *columns;
+  const Value *values;
+  int64_t n_rows;
+  int64_t n_features;
+  double bias;
+
+  int64_t row_nnz(int64_t i) const { return offsets[i + 1] - offsets[i]; }
+  int64_t nnz() const { return offsets[n_rows] - offsets[0]; }
+
+  // w . x_i, accumulated in W.
+  template <class W> W dot(int64_t i, const W *w) const {
+    const int64_t begin = offsets[i], n = offsets[i + 1] - begin;
+    const W constant = static_cast<W>(bias) * w[n_features];
+    constexpr bool on_vectors = std::is_same_v<Value, float> && std::is_same_v<Column, int32_t>;
+    if constexpr (on_vectors && std::is_same_v<W, float>)
+      return constant + gather_dot(values + begin, columns + begin, n, w);
+    else if constexpr (on_vectors && std::is_same_v<W, double>)
+      return constant + exact_dot(values + begin, columns + begin, n, w);
+    else
+      return constant + scalar_dot(values + begin, columns + begin, n, w);
+  }
+
+  // w += scale * x_i
+  template <class W> void add(int64_t i, W scale, W *w) const {
+    const int64_t end = offsets[i + 1];
+    for (int64_t k = offsets[i]; k < end; ++k)
+      w[columns[k]] += scale * static_cast<W>(values[k]);
+    w[n_features] += scale * static_cast<W>(bias);
+  }
+
+  // Calls visit(column, value) for each stored entry of row i; the constant feature is not one.
+  template <class Visit> void for_each(int64_t i, Visit &&visit) const {
+    for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
+      visit(static_cast<int64_t>(columns[k]), values[k]);
+  }
+
+  // Every line of a row, up to a length from which on the hardware keeps up by itself.
+  void prefetch(int64_t i) const {
+    const int64_t begin = offsets[i], end = std::min(offsets[i + 1], begin + prefetched);
+    for (int64_t k = begin; k < end; k += 64 / sizeof(Column))
+      __builtin_prefetch(columns + k);
+    for (int64_t k = begin; k < end; k += 64 / sizeof(Value))
+      __builtin_prefetch(values + k);
+  }
+
+  static constexpr int64_t prefetched = 256;
+
+  struct Copy {
+    LargeVector<int64_t> offsets{0};
+    LargeVector<Column> columns;
+    LargeVector<Value> values;
+
+    void reserve(int64_t n_rows, int64_t nnz) {
+      offsets.reserve(n_rows + 1);
+      columns.reserve(nnz);
+      values.reserve(nnz);
+    }
+    int64_t append(const CsrRows &from, int64_t i) {
+      const int64_t begin = from.offsets[i], end = from.offsets[i + 1];
+      columns.insert(columns.end(), from.columns + begin, from.columns + end);
+      values.insert(values.end(), from.values + begin, from.values + end);
+      offsets.push_back(static_cast<int64_t>(columns.size()));
+      return static_cast<int64_t>(offsets.size()) - 2;
+    }
+    CsrRows view(const CsrRows &like) const {
+      return {offsets.data(),          columns.data(),  values.data(),
+              std::ssize(offsets) - 1, like.n_features, like.bias};
+    }
+  };
+};
+
+template <class Value_> struct DenseRows {
+  using Value = Value_;
+
+  const Value *values;
+  int64_t n_rows;
+  int64_t n_features;
+  double bias;
+
+  const Value *row(int64_t i) const { return values + i * n_features; }
+  int64_t row_nnz(int64_t) const { return n_features; }
+  int64_t nnz() const { return n_rows * n_features; }
+
+  template <class W> W dot(int64_t i, const W *w) const {
+    const Value *x = row(i);
+    W sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = 0; k < n_features; ++k)
+      sum += static_cast<W>(x[k]) * w[k];
+    return sum + static_cast<W>(bias) * w[n_features];
+  }
+
+  template <class W> void add(int64_t i, W scale, W *w) const {
+    const Value *x = row(i);
+#pragma omp simd
+    for (int64_t k = 0; k < n_features; ++k)
+      w[k] += scale * static_cast<W>(x[k]);
+    w[n_features] += scale * static_cast<W>(bias);
+  }
+
+  double squared_norm(int64_t i) const {
+    const Value *x = row(i);
+    double sum = bias * bias;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = 0; k < n_features; ++k)
+      sum += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+    return sum;
+  }
+
+  template <class Visit> void for_each(int64_t i, Visit &&visit) const {
+    for (int64_t k = 0; k < n_features; ++k)
+      visit(k, row(i)[k]);
+  }
+
+  void prefetch(int64_t i) const { __builtin_prefetch(row(i)); }
+
+  struct Copy {
+    LargeVector<Value> values;
+    int64_t n_rows = 0;
+
+    void reserve(int64_t, int64_t nnz) { values.reserve(nnz); }
+    int64_t append(const DenseRows &from, int64_t i) {
+      values.insert(values.end(), from.row(i), from.row(i) + from.n_features);
+      return n_rows++;
+    }
+    DenseRows view(const DenseRows &like) const {
+      return {values.data(), n_rows, like.n_features, like.bias};
+    }
+  };
+};
+
+// Every kind of rows: one more is a struct and a line here.
+using AnyRows =
+    std::variant<CsrRows<float, int32_t>, CsrRows<float, int64_t>, CsrRows<double, int32_t>,
+                 CsrRows<double, int64_t>, DenseRows<float>, DenseRows<double>>;
+
+} // namespace bridle

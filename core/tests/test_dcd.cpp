@@ -1,0 +1,147 @@
+#include "check.hpp"
+
+#include "linear/dcd/descent.hpp"
+#include "linear/dcd/part.hpp"
+#include "linear/dcd/streamed.hpp"
+#include "losses.hpp"
+#include "rows/passes.hpp"
+
+#include <limits>
+
+using namespace bridle;
+
+// A loss that the library does not ship: max(0, 2 - p).
+struct WideHinge {
+  static constexpr std::string_view name = "wide_hinge";
+  static constexpr double target = 2;
+  static constexpr bool bounded_slope = true;
+  template <class W> static W upper(W cost) { return cost; }
+  template <class W> static W curvature(W) { return 0; }
+  template <class W> static W slope(W p) { return p < W(2) ? W(1) : W(0); }
+  template <class W> static W value(W p) { return std::max(W(0), W(2) - p); }
+  template <class W> static W gap(W p, W alpha, W cost) {
+    return cost * value(p) - alpha * (W(2) - p);
+  }
+};
+
+constexpr double no_bias = std::numeric_limits<double>::infinity();
+
+struct Values {
+  double primal, dual;
+};
+
+// P(w) and D(alpha) without a bias, w = w(alpha) made anew.
+template <LossLike Loss, RowsLike Rows>
+Values certificate(const Rows &rows, const std::vector<double> &signed_cost,
+                   const std::vector<double> &alpha) {
+  std::vector<double> z(alpha), w(rows.n_features + 1), score(rows.n_rows);
+  for (size_t i = 0; i < z.size(); ++i)
+    z[i] = std::copysign(alpha[i], signed_cost[i]);
+  combine(rows, z.data(), w.data(), 1);
+  scores(rows, w.data(), score.data(), 1);
+  Values value{0, 0};
+  for (const double x : w)
+    value.primal += 0.5 * x * x;
+  value.dual = -value.primal;
+  for (size_t i = 0; i < z.size(); ++i) {
+    const double cost = std::abs(signed_cost[i]);
+    CHECK(alpha[i] >= 0 && alpha[i] <= Loss::upper(cost) * (1 + 1e-6));
+    value.primal += cost * Loss::value(std::copysign(1.0, signed_cost[i]) * score[i]);
+    value.dual += separable_dual<Loss>(alpha[i], cost);
+  }
+  return value;
+}
+
+template <LossLike Loss, RowsLike Rows>
+std::vector<double> descend(const Rows &rows, const Sample &sample, int64_t n_blocks,
+                            int n_threads) {
+  std::vector<double> signed_cost(sample.y), alpha(sample.n_rows, 0.0);
+  DcdOn<Rows, Loss> descent(rows, signed_cost.data(), sample.squared_norms.data(), alpha.data(),
+                            {0.0, no_bias, n_blocks, n_threads});
+  Rng rng(3);
+  double before = 0;
+  for (int epoch = 0; epoch < 200; ++epoch) {
+    const DcdEpoch done = descent.visit(rng, 8, 1.0);
+    CHECK(done.finished && done.visits > 0);
+    if (epoch > 0)
+      CHECK(done.dual >= before - 1e-4 * std::abs(before));
+    before = done.dual;
+    if (epoch % 20 == 0)
+      descent.unshrink();
+  }
+  descent.alpha(alpha.data());
+  const auto [primal, dual] = certificate<Loss>(rows, signed_cost, alpha);
+  CHECK(close(dual, before, 1e-4));
+  CHECK(dual <= primal + 1e-6 * primal && primal - dual <= 1e-2 * primal);
+  return alpha;
+}
+
+// Two parts, each knowing what the other has done only after its visit.
+void parts_find_the_same_optimum(const Sample &sample) {
+  const auto rows = sample.csr();
+  using Rows = std::decay_t<decltype(rows)>;
+  const int64_t half = sample.n_rows / 2, n = sample.n_features;
+  std::vector<double> alpha(sample.n_rows, 0.0), w(n + 1, 0.0), caution(n + 1, 2.0);
+  Rows first = rows, second = rows;
+  first.n_rows = half;
+  second.offsets += half;
+  second.n_rows = sample.n_rows - half;
+  DcdPartOn<Rows, Hinge> a(first, sample.y.data(), sample.squared_norms.data(), alpha.data());
+  DcdPartOn<Rows, Hinge> b(second, sample.y.data() + half, sample.squared_norms.data() + half,
+                           alpha.data() + half);
+  a.set_caution(caution.data());
+  b.set_caution(caution.data());
+  Rng rng(4);
+  for (int round = 0; round < 400; ++round) {
+    std::vector<double> step(n + 1, 0.0);
+    for (DcdPart *part : {static_cast<DcdPart *>(&a), static_cast<DcdPart *>(&b)}) {
+      part->visit(rng, 8, 0.5, w.data(), 0.0, 0.0, step.data());
+      CHECK(part->moved().curvature == 0);
+      part->keep(1.0);
+      if (round % 50 == 0)
+        part->unshrink();
+    }
+    for (int64_t j = 0; j <= n; ++j)
+      w[j] += step[j];
+  }
+  a.alpha(alpha.data());
+  b.alpha(alpha.data() + half);
+  const auto [primal, dual] = certificate<Hinge>(rows, sample.y, alpha);
+  CHECK(primal - dual <= 1e-2 * primal);
+}
+
+void rows_that_pass_by_are_enough(const Sample &sample) {
+  const auto rows = sample.csr();
+  using Rows = std::decay_t<decltype(rows)>;
+  std::vector<double> alpha(sample.n_rows, 0.0), w(sample.n_features + 1, 0.0);
+  std::vector<uint8_t> resting(sample.n_rows, 0);
+  double mean = 0;
+  for (const double q : sample.squared_norms)
+    mean += q / static_cast<double>(sample.n_rows);
+  StreamedDcdOn<Rows, SquaredHinge> descent(
+      rows, {w.data(), 0, 0, 0, mean, 1.0, sample.n_rows, true}, no_bias, 1, 1);
+  Rng rng(5);
+  for (int epoch = 0; epoch < 100; ++epoch) {
+    descent.visit(rows, sample.y.data(), sample.squared_norms.data(), alpha.data(), resting.data(),
+                  rng, 8);
+    descent.end_epoch();
+    if (epoch % 10 == 0)
+      std::fill(resting.begin(), resting.end(), uint8_t{0});
+  }
+  const auto [primal, dual] = certificate<SquaredHinge>(rows, sample.y, alpha);
+  CHECK(primal - dual <= 1e-2 * primal);
+}
+
+int main() {
+  const Sample sample(400, 30, 6);
+  const auto once = descend<Hinge>(sample.csr(), sample, 1, 1);
+  CHECK(descend<Hinge>(sample.csr(), sample, 1, 4) == once);
+  descend<Hinge>(sample.full(), sample, 1, 1);
+  descend<SquaredHinge>(sample.csr(), sample, 1, 1);
+  descend<WideHinge>(sample.full(), sample, 1, 1);
+  parts_find_the_same_optimum(sample);
+  rows_that_pass_by_are_enough(sample);
+  // Large enough for blocks to exchange many times an epoch: the same for any threads.
+  const Sample large(30000, 40, 7);
+  CHECK(descend<Hinge>(large.csr(), large, 2, 1) == descend<Hinge>(large.csr(), large, 2, 2));
+}

@@ -1,0 +1,73 @@
+#include "check.hpp"
+
+#include "kernel/expand.hpp"
+#include "kernel/smo.hpp"
+
+#include <memory>
+
+using namespace bridle;
+
+double expected(const std::string &name, const KernelParameters &with, double product,
+                double squared_distance) {
+  const double affine = with.gamma * product + with.coef0;
+  return name == "linear" ? product
+         : name == "rbf"  ? std::exp(-with.gamma * squared_distance)
+         : name == "poly" ? std::pow(affine, with.degree)
+                          : std::tanh(affine);
+}
+
+template <RowsLike Rows> void values_equal_formulas(const Rows &rows, const Sample &sample) {
+  const int64_t m = sample.n_rows, n = sample.n_features;
+  const KernelParameters with{0.7, 0.3, 3};
+  for (const std::string &name : MercerKernels::names()) {
+    const Kernel kernel = kernel_from_name(name, with, 0.25);
+    const FormulaSource<double, Rows> source(*kernel.formula, kernel.constant, rows,
+                                             sample.squared_norms.data());
+    std::vector<double> K(m * m);
+    kernel_matrix(source, rows, sample.squared_norms.data(), K.data(), 2);
+    for (int64_t i = 0; i < m; ++i) {
+      CHECK(close(source.diagonal(i), K[i * m + i]));
+      for (int64_t j = 0; j < m; ++j) {
+        double product = 0, distance = 0;
+        for (int64_t k = 0; k < n; ++k) {
+          const double a = sample.dense[i * n + k], b = sample.dense[j * n + k];
+          product += a * b;
+          distance += (a - b) * (a - b);
+        }
+        CHECK(close(K[i * m + j], expected(name, with, product, distance) + 0.25, 1e-8));
+      }
+    }
+  }
+}
+
+void smo_reaches_the_optimum(const Sample &sample) {
+  const int64_t m = sample.n_rows;
+  const auto rows = sample.full();
+  const Kernel kernel = kernel_from_name("rbf", {1.0, 0.0, 0}, 0.0);
+  for (const bool free_bias : {false, true}) {
+    std::vector<double> alpha(m, 0.0), scores(m, 0.0);
+    SmoOn<double> smo(make_source<double>(kernel, rows, sample.squared_norms.data()),
+                      sample.y.data(), alpha.data(), scores.data(), free_bias, 16, 1 << 20, 2);
+    SmoReport report{};
+    for (int k = 0; k < 50 && !report.stuck; ++k) {
+      report = smo.run(10);
+      smo.unshrink();
+    }
+    CHECK(report.gap <= 1e-6 * report.dual);
+    smo.alpha(alpha.data());
+    double balance = 0;
+    for (int64_t i = 0; i < m; ++i) {
+      CHECK(alpha[i] >= 0 && alpha[i] <= 1);
+      balance += alpha[i] * sample.y[i];
+    }
+    if (free_bias)
+      CHECK(std::abs(balance) <= 1e-9);
+  }
+}
+
+int main() {
+  const Sample sample(70, 12, 8);
+  values_equal_formulas(sample.csr(), sample);
+  values_equal_formulas(sample.full(), sample);
+  smo_reaches_the_optimum(sample);
+}
