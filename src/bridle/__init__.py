@@ -37,6 +37,8 @@ _HOME = {
     "StoredRows": "bridle.fitting.stored",
     "Checkpoint": "bridle.solving.checkpoint",
     "CheckpointError": "bridle.solving.checkpoint",
+    "Kernel": "bridle.objective.kernels.base",
+    "KERNELS": "bridle.objective.kernels",
     "KernelProblem": "bridle.problems.kernel",
     "Expansion": "bridle.problems.kernel",
     "lam_to_C": "bridle.objective.scaling",
