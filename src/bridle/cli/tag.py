@@ -88,24 +88,24 @@ def train(
     check_writable(target, inputs=inputs)
     if layout == "svmhmm" and template is not None:
         raise click.UsageError("--template makes features from columns; svmhmm has its own")
-    from dataclasses import replace
-
-    from bridle.fitting.chain import train_chain
+    from bridle.fitting.chain import chain_task
     from bridle.models.storage import save_model
+    from bridle.solving.loop import solve
     from bridle.solving.stopping import Epochs, Gap
 
     with clock.timing("read"), reported():
         rules = _template_lines(data, layout, template)
         X, Y, _ = _read(data, layout, rules)
     with reported(), progress(gap) as show, clock.timing("solve"):
-        fitted, solution = train_chain(
-            X, Y, C, solver=solver, stop=Gap(gap) | Epochs(max_epochs), seed=seed,
-            n_threads=threads, callbacks=[lambda record: show(solver, record)],
+        task = chain_task(X, Y, C, n_threads=threads)
+        solution = solve(
+            task.problem, solver, stop=Gap(gap) | Epochs(max_epochs), seed=seed,
+            callbacks=[lambda record: show(solver, record)],
         )  # fmt: skip
     certifying = solution.trace[-1].seconds_certify
     clock.parts["certify"] = certifying
     clock.parts["solve"] -= certifying
-    fitted = replace(fitted, info={**fitted.info, "format": layout, "template": rules})
+    fitted = task.fitted(solution, seed=seed, format=layout, template=rules)
     with clock.timing("write"), reported():
         save_model(target, fitted)
     report: dict[str, Any] = {

@@ -23,3 +23,7 @@ class Registry(dict[str, Any]):
             return entry
         module, _, attribute = entry.partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def holds(self, thing: Any) -> bool:
+        """Whether its name stands for its class here."""
+        return thing.name in self and self.load(thing.name) is type(thing)

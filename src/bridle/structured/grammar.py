@@ -408,6 +408,15 @@ class TreeOracle:
         self.tables = grammar.tables
         self.n_features = int(self.tables.core.n_weights)
 
+    def as_json(self) -> dict[str, Any]:
+        """For model files."""
+        return self.grammar.as_json()
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, Any]) -> Self:
+        """The oracle again."""
+        return cls(Grammar.from_json(parts))
+
     def features(self, x: Sequence[str], y: Tree) -> SparseVector:
         """Counts of rules, of words under symbols, and of cues at spans."""
         tables = self.tables

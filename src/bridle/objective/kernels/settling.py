@@ -57,7 +57,7 @@ def _as_number(field: Field[Any], value: Any) -> Any:
 
 def check_storable(kernel: Kernel) -> None:
     """ValueError if a name and parameters in a file would not say which kernel it is."""
-    if kernel.name in KERNELS and KERNELS.load(kernel.name) is type(kernel) and not kernel.given:
+    if KERNELS.holds(kernel) and not kernel.given:
         return
     hint = ""
     if not kernel.given and not isinstance(kernel, FunctionKernel):
