@@ -11,7 +11,7 @@ from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
 from bridle.structured.grammar import Grammar, TreeOracle
 from bridle.structured.multilabel import MultilabelOracle
-from bridle.structured.oracle import sparse_vector
+from bridle.structured.sparse import sparse_vector
 
 
 class ChainOracle:

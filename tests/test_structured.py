@@ -10,7 +10,7 @@ from bridle import Epochs, Gap, LinearProblem, solve
 from bridle.solvers import REGISTRY, solver_class, solver_from
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.structured import OracleError, StructuredProblem, check_oracle
-from bridle.structured.oracle import SparseVector, sparse_vector
+from bridle.structured.sparse import SparseVector, sparse_vector
 
 from structured_cases import both_problems, chain_data, exact_optimum, plain_primal
 

@@ -90,7 +90,7 @@ class IndefiniteKernelError(ValueError):
 class KernelProblem:
     """1/2 |w|^2 + sum_i C_i hinge(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
 
-    kernel: a name in `bridle.KERNELS` ("precomputed": X is the square matrix K), a Kernel, or a
+    kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
     """
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from bridle import _core
 from bridle.data.trees import Tree
-from bridle.structured.oracle import Array, SparseVector, from_entries
+from bridle.structured.sparse import Array, SparseVector, from_entries
 from bridle.structured.trees import Node, Symbol, binarise, debinarise, difference, word_class
 from numpy.typing import NDArray
 

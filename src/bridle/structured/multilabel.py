@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from bridle import _core
-from bridle.structured.oracle import Array, SparseVector, from_entries
+from bridle.structured.sparse import Array, SparseVector, from_entries
 from numpy.typing import NDArray
 
 MOST_LABELS = 24  # with pairs

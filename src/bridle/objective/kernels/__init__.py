@@ -7,10 +7,9 @@ stands elsewhere registers itself, KERNELS["mine"] = Mine, or is given as it is:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bridle.objective.registry import Registry
+from bridle.objective.registry import Registry, lazy_names
 
 if TYPE_CHECKING:
     from bridle.objective.kernels.base import InnerProductKernel as InnerProductKernel
@@ -29,16 +28,12 @@ KERNELS = Registry(
     },
 )
 
-# Loaded when they are used: the command line asks for names alone, and NumPy takes its time.
-_HOME = {
-    "Kernel": "bridle.objective.kernels.base",
-    "InnerProductKernel": "bridle.objective.kernels.base",
-    "KernelFunction": "bridle.objective.kernels.function",
-    "kernel_from": "bridle.objective.kernels.settling",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'bridle.objective.kernels' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Kernel": "bridle.objective.kernels.base:Kernel",
+        "InnerProductKernel": "bridle.objective.kernels.base:InnerProductKernel",
+        "KernelFunction": "bridle.objective.kernels.function:KernelFunction",
+        "kernel_from": "bridle.objective.kernels.settling:kernel_from",
+    },
+)

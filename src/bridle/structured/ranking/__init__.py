@@ -16,10 +16,9 @@ a class with a cutoff, asked for as "name@10". docs/ranking.md has formulas, pap
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bridle.objective.registry import Registry
+from bridle.objective.registry import Registry, lazy_names
 
 if TYPE_CHECKING:
     from bridle.structured.ranking.base import RankingLoss as RankingLoss
@@ -46,14 +45,11 @@ LABELLING_LOSSES = Registry(
     },
 )
 
-_HOME = {
-    "RankingLoss": "bridle.structured.ranking.base",
-    "ranking_loss_from": "bridle.structured.ranking.base",
-    "RankingProblem": "bridle.structured.ranking.problem",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'bridle.structured.ranking' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "RankingLoss": "bridle.structured.ranking.base:RankingLoss",
+        "ranking_loss_from": "bridle.structured.ranking.base:ranking_loss_from",
+        "RankingProblem": "bridle.structured.ranking.problem:RankingProblem",
+    },
+)

@@ -12,9 +12,9 @@ from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.door import make_rows
 from bridle.objective.queries import check_grades, query_offsets
-from bridle.structured.oracle import SparseVector
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from bridle.structured.ranking.base import RankingLoss, ranking_loss_from
+from bridle.structured.sparse import SparseVector
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ class RankingProblem(StructuredBase):
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. y: grades of relevance.
     qid: the query of each row; the rows of a query stand together. None: all rows are one query.
-    loss: a name in `bridle.RANKING_LOSSES`, or a RankingLoss. threshold: documents of a grade above
+    loss: a name in RANKING_LOSSES, or a RankingLoss. threshold: documents of a grade above
     it are relevant, for losses that know only relevant or not. sample_weight: of the queries,
     multiplies C. bias: the value of a constant feature, for the losses of plain classification.
 
