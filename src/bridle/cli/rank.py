@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from bridle.cli.settings import make_solver
 from bridle.cli.shared import (
-    NOT_REACHED,
-    REACHED,
     Clock,
     InputError,
     InputFile,
@@ -26,13 +25,13 @@ from bridle.cli.shared import (
     peak_rss_mb,
     print_json,
     print_table,
-    progress,
     read_model,
     reported,
     seed_option,
     size_report,
     threads_option,
 )  # fmt: skip
+from bridle.cli.structural import finish, solution_report, solve_task, write_model
 from bridle.structured.ranking import RANKING_LOSSES
 
 threshold_option = click.option(
@@ -112,39 +111,25 @@ def train(
     with clock.timing("read"):
         X, y, qid, zero_based = _read(data, threads)
     from bridle.fitting.ranker import ranking_task
-    from bridle.models.storage import save_model
-    from bridle.solving.loop import solve
-    from bridle.solving.stopping import Epochs, Gap, Seconds
 
-    stop = Gap(gap) | Epochs(max_epochs)
-    if max_seconds is not None:
-        stop = stop | Seconds(max_seconds)
-    with _about(data), progress(gap) as show, clock.timing("solve"):
-        task = ranking_task(
-            X, y, qid, C, loss=chosen, threshold=threshold, zero_based=zero_based,
-            n_threads=threads,
-        )  # fmt: skip
-        solution = solve(
-            task.problem, method, stop=stop, seed=seed,
-            callbacks=(lambda record: show(chosen, record),),
+    make = partial(
+        ranking_task, X, y, qid, C, loss=chosen, threshold=threshold, zero_based=zero_based,
+        n_threads=threads,
+    )  # fmt: skip
+    with _about(data):
+        task, solution = solve_task(
+            make, chosen, method, clock=clock, gap=gap, max_epochs=max_epochs,
+            max_seconds=max_seconds, seed=seed,
         )  # fmt: skip
     fitted = task.fitted(solution, seed=seed, gap=gap)
-    with clock.timing("write"), reported():
-        save_model(target, fitted)
-    certificate = solution.certificate
+    write_model(target, fitted, clock)
     report = {
-        "loss": chosen, "solver": solution.solver, "C": C, "primal": certificate.primal,
-        "dual": certificate.dual, "relative_gap": certificate.relative_gap,
-        "status": solution.status.value, "message": solution.message, "epochs": solution.epochs,
-        **size_report(X, threads), "queries": fitted.n_queries, "skipped": task.problem.n_skipped,
+        "loss": chosen, **solution_report(solution, C), **size_report(X, threads),
+        "queries": fitted.n_queries, "skipped": task.problem.n_skipped,
         **_overall(y, fitted.decision_function(X, n_threads=threads), qid, threshold),
         "model": str(target), "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
     }  # fmt: skip
-    if as_json:
-        print_json(report)
-    else:
-        _print_training(report, data)
-    ctx.exit(REACHED if solution.converged else NOT_REACHED)
+    finish(ctx, report, solution, as_json=as_json, show=partial(_print_training, data))
 
 
 @rank.command()
@@ -298,7 +283,7 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
-def _print_training(report: dict[str, Any], data: Path) -> None:
+def _print_training(data: Path, report: dict[str, Any]) -> None:
     seconds = report["seconds"]
     click.echo(
         f"{data}: {report['queries']:,} queries, {report['rows']:,} documents, "
