@@ -84,7 +84,7 @@ _HOME = {
     "Tree": "bridle.data.trees",
     "read_trees": "bridle.data.trees",
     "Grammar": "bridle.structured.grammar",
-    "TreeOracle": "bridle.structured.grammar",
+    "TreeOracle": "bridle.structured.tree",
     "Ocas": "bridle.solvers.ocas",
     "QuadraticProgramme": "bridle.solvers.qp",
     "Newton": "bridle.solvers.newton",

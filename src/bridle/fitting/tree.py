@@ -9,8 +9,9 @@ from bridle import _core
 from bridle.data.trees import Tree
 from bridle.fitting.task import Task
 from bridle.models.tree import TreeModel
-from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.grammar import Grammar
 from bridle.structured.problem import StructuredProblem
+from bridle.structured.tree import TreeOracle
 from numpy.typing import ArrayLike
 
 

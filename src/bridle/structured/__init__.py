@@ -10,7 +10,7 @@ ORACLES = Registry(
     "oracle",
     {
         "MultilabelOracle": "bridle.structured.multilabel:MultilabelOracle",
-        "TreeOracle": "bridle.structured.grammar:TreeOracle",
+        "TreeOracle": "bridle.structured.tree:TreeOracle",
     },
 )
 
