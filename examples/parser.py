@@ -14,7 +14,8 @@ from pathlib import Path
 from bridle import TreeSVM
 from bridle.data.trees import Tree, clean, read_trees
 from bridle.models.tree import flat_tree
-from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.grammar import Grammar
+from bridle.structured.tree import TreeOracle
 from bridle.structured.trees import score_trees
 
 TOY = """

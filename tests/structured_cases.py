@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from bridle.data.trees import read_trees
 from bridle.structured import StructuredProblem
 from bridle.structured.chain import ChainProblem
-from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.grammar import Grammar
 from bridle.structured.multilabel import MultilabelOracle
-from bridle.structured.oracle import sparse_vector
+from bridle.structured.sparse import sparse_vector
+from bridle.structured.tree import TreeOracle
 
 
 class ChainOracle:

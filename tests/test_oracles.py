@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bridle import Epochs, Gap, solve
 from bridle.structured import StructuredProblem, check_oracle
-from bridle.structured.oracle import sparse_vector
+from bridle.structured.sparse import sparse_vector
 
 from structured_cases import ORACLES, exact_optimum, plain_primal
 from test_structured import GAPS, NAMES

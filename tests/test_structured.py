@@ -11,7 +11,7 @@ from bridle.problems.base import ORACLE
 from bridle.solvers import REGISTRY, solver_class, solver_from
 from bridle.solvers.bcfw import BlockFrankWolfe
 from bridle.structured import OracleError, StructuredProblem, check_oracle
-from bridle.structured.oracle import SparseVector, sparse_vector
+from bridle.structured.sparse import SparseVector, sparse_vector
 
 from structured_cases import both_problems, chain_data, exact_optimum, plain_primal
 

@@ -13,7 +13,8 @@ import pytest
 from bridle import TreeSVM, load_model, save_model
 from bridle.data.trees import Tree, clean, read_trees
 from bridle.models.tree import TreeModel, flat_tree
-from bridle.structured.grammar import Grammar, TreeOracle
+from bridle.structured.grammar import Grammar
+from bridle.structured.tree import TreeOracle
 from bridle.structured.trees import (
     binarise,
     constituents,

@@ -16,7 +16,8 @@ from bridle.solvers import REGISTRY
 CHAPTERS = {
     "Estimators": ("bridle.estimators",),
     "Problems and losses": (
-        "bridle.problems", "bridle.objective.losses", "bridle.objective.scaling",
+        "bridle.problems", "bridle.objective.losses", "bridle.objective.kernels",
+        "bridle.objective.scaling",
     ),
     "Solving and certificates": (
         "bridle.solving", "bridle.objective.certificate", "bridle.fitting",

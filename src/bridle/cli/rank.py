@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from bridle.cli.settings import make_solver
 from bridle.cli.shared import (
-    NOT_REACHED,
-    REACHED,
     Clock,
     InputError,
     InputFile,
@@ -26,13 +25,14 @@ from bridle.cli.shared import (
     peak_rss_mb,
     print_json,
     print_table,
-    progress,
     read_model,
     reported,
     seed_option,
     size_report,
     threads_option,
 )  # fmt: skip
+from bridle.cli.structural import finish, solution_report, solve_task, write_model
+from bridle.structured.ranking import RANKING_LOSSES
 
 threshold_option = click.option(
     "--threshold", type=float, default=0.0, show_default=True,
@@ -50,7 +50,7 @@ def rank() -> None:
 @rank.command()
 @click.argument("data", type=InputFile)
 @click.argument("model", type=OutputFile, required=False)
-@click.option("--loss", help="map, ndcg, precision@K, roc, pairs or pairs-sum.  [default: map]")
+@click.option("--loss", help=f"One of {', '.join(RANKING_LOSSES)}.  [default: map]")
 @click.option(
     "-l", "svm_rank_loss", type=click.Choice(list(SVM_RANK_LOSSES)),
     help="SVM-rank's name of a loss: 1 is pairs-sum, 2 is pairs.",
@@ -110,45 +110,26 @@ def train(
     check_writable(target, inputs=(data,))
     with clock.timing("read"):
         X, y, qid, zero_based = _read(data, threads)
-    from bridle.matrix.fingerprint import fingerprint
-    from bridle.models.ranker import RankingModel
-    from bridle.models.storage import save_model
-    from bridle.solving.loop import solve
-    from bridle.solving.stopping import Epochs, Gap, Seconds
-    from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem
+    from bridle.fitting.ranker import ranking_task
 
-    if chosen in LABELLING_LOSSES:
-        raise InputError(f"the loss {chosen} is for classification, not for ranking")
-    stop = Gap(gap) | Epochs(max_epochs)
-    if max_seconds is not None:
-        stop = stop | Seconds(max_seconds)
-    with _about(data), progress(gap) as show, clock.timing("solve"):
-        problem = RankingProblem(X, y, qid, C, loss=chosen, threshold=threshold, n_threads=threads)
-        solution = solve(
-            problem, method, stop=stop, seed=seed,
-            callbacks=(lambda record: show(chosen, record),),
-        )  # fmt: skip
-    fitted = RankingModel(
-        coef=solution.w, loss=chosen, C=C, threshold=threshold, certificate=solution.certificate,
-        fingerprint=fingerprint(X, y), n_queries=problem.n_rows, zero_based=zero_based,
-        info={"solver": solution.solver, "seed": seed, "gap": gap, "status": solution.status.value},
+    make = partial(
+        ranking_task, X, y, qid, C, loss=chosen, threshold=threshold, zero_based=zero_based,
+        n_threads=threads,
     )  # fmt: skip
-    with clock.timing("write"), reported():
-        save_model(target, fitted)
-    certificate = solution.certificate
+    with _about(data):
+        task, solution = solve_task(
+            make, chosen, method, clock=clock, gap=gap, max_epochs=max_epochs,
+            max_seconds=max_seconds, seed=seed,
+        )  # fmt: skip
+    fitted = task.fitted(solution, seed=seed, gap=gap)
+    write_model(target, fitted, clock)
     report = {
-        "loss": chosen, "solver": solution.solver, "C": C, "primal": certificate.primal,
-        "dual": certificate.dual, "relative_gap": certificate.relative_gap,
-        "status": solution.status.value, "message": solution.message, "epochs": solution.epochs,
-        **size_report(X, threads), "queries": problem.n_rows, "skipped": problem.n_skipped,
+        "loss": chosen, **solution_report(solution, C), **size_report(X, threads),
+        "queries": fitted.n_queries, "skipped": task.problem.n_skipped,
         **_overall(y, fitted.decision_function(X, n_threads=threads), qid, threshold),
         "model": str(target), "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
     }  # fmt: skip
-    if as_json:
-        print_json(report)
-    else:
-        _print_training(report, data)
-    ctx.exit(REACHED if solution.converged else NOT_REACHED)
+    finish(ctx, report, solution, as_json=as_json, show=partial(_print_training, data))
 
 
 @rank.command()
@@ -302,7 +283,7 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
-def _print_training(report: dict[str, Any], data: Path) -> None:
+def _print_training(data: Path, report: dict[str, Any]) -> None:
     seconds = report["seconds"]
     click.echo(
         f"{data}: {report['queries']:,} queries, {report['rows']:,} documents, "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.shared import (
-    NOT_REACHED,
-    REACHED,
     Clock,
     InputError,
     InputFile,
@@ -19,11 +18,11 @@ from bridle.cli.shared import (
     json_option,
     peak_rss_mb,
     print_json,
-    progress,
     reported,
     seed_option,
     threads_option,
 )  # fmt: skip
+from bridle.cli.structural import finish, solution_report, solve_task, write_model
 
 if TYPE_CHECKING:
     from bridle.models.chain import ChainModel
@@ -88,48 +87,42 @@ def train(
     check_writable(target, inputs=inputs)
     if layout == "svmhmm" and template is not None:
         raise click.UsageError("--template makes features from columns; svmhmm has its own")
-    from dataclasses import replace
-
-    from bridle.fitting.chain import train_chain
-    from bridle.models.storage import save_model
-    from bridle.solving.stopping import Epochs, Gap
+    from bridle.fitting.chain import chain_task
 
     with clock.timing("read"), reported():
         rules = _template_lines(data, layout, template)
         X, Y, _ = _read(data, layout, rules)
-    with reported(), progress(gap) as show, clock.timing("solve"):
-        fitted, solution = train_chain(
-            X, Y, C, solver=solver, stop=Gap(gap) | Epochs(max_epochs), seed=seed,
-            n_threads=threads, callbacks=[lambda record: show(solver, record)],
+    with reported():
+        task, solution = solve_task(
+            partial(chain_task, X, Y, C, n_threads=threads), solver, solver, clock=clock, gap=gap,
+            max_epochs=max_epochs, seed=seed,
         )  # fmt: skip
-    certifying = solution.trace[-1].seconds_certify
-    clock.parts["certify"] = certifying
-    clock.parts["solve"] -= certifying
-    fitted = replace(fitted, info={**fitted.info, "format": layout, "template": rules})
-    with clock.timing("write"), reported():
-        save_model(target, fitted)
+    fitted = task.fitted(solution, seed=seed, format=layout, template=rules)
+    write_model(target, fitted, clock)
     report: dict[str, Any] = {
-        "solver": solution.solver, "C": C, "primal": solution.certificate.primal,
-        "dual": solution.certificate.dual, "relative_gap": solution.certificate.relative_gap,
-        "status": solution.status.value, "message": solution.message, "epochs": solution.epochs,
-        "sequences": len(X), "rows": sum(map(len, X)), "features": fitted.features.n_features,
-        "labels": fitted.classes, "threads": threads, "model": str(target),
+        **solution_report(solution, C), "sequences": len(X), "rows": sum(map(len, X)),
+        "features": fitted.features.n_features, "labels": fitted.classes, "threads": threads,
+        "model": str(target),
     }  # fmt: skip
     if test is not None:
         report["test"] = _score(test, fitted, threads).as_dict()
     report |= {"seconds": clock.report(), "peak_rss_mb": peak_rss_mb()}
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"{data}: {len(X):,} sequences, {report['rows']:,} tokens, "
-                   f"{report['features']:,} features, {len(fitted.classes)} labels")  # fmt: skip
-        click.echo(f"{solution.solver} {solution.message}, {report['seconds']['total']:.2f} s")
-        if test is not None:
-            scores = report["test"]
-            click.echo(f"{test}: accuracy {100 * scores['accuracy']:.2f} %, "
-                       f"segment F1 {100 * scores['f1']:.2f}")  # fmt: skip
-        click.echo(f"wrote {target}")
-    ctx.exit(REACHED if solution.converged else NOT_REACHED)
+    finish(ctx, report, solution, as_json=as_json, show=partial(_print_training, data, test))
+
+
+def _print_training(data: Path, test: Path | None, report: dict[str, Any]) -> None:
+    click.echo(
+        f"{data}: {report['sequences']:,} sequences, {report['rows']:,} tokens, "
+        f"{report['features']:,} features, {len(report['labels'])} labels"
+    )
+    click.echo(f"{report['solver']} {report['message']}, {report['seconds']['total']:.2f} s")
+    if test is not None:
+        scores = report["test"]
+        click.echo(
+            f"{test}: accuracy {100 * scores['accuracy']:.2f} %, "
+            f"segment F1 {100 * scores['f1']:.2f}"
+        )
+    click.echo(f"wrote {report['model']}")
 
 
 @tag.command()

@@ -41,6 +41,7 @@ from bridle.cli.shared import (
     threads_option,
     to_json,
 )  # fmt: skip
+from bridle.objective.kernels import KERNELS
 
 if TYPE_CHECKING:
     from bridle.fitting.classes import Machines
@@ -127,7 +128,7 @@ class TrainCommand(click.Command):
     help="Cross-validate C = 2^-10, 2^-9, ... (from -c on, if given); write no model.",
 )  # fmt: skip
 @click.option(
-    "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
+    "--kernel", type=click.Choice([name for name in KERNELS if name != "precomputed"]),
     help="Train a kernel machine; without it, a linear one.",
 )  # fmt: skip
 @click.option(

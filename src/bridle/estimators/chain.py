@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.fitting.chain import train_chain
+from bridle.estimators.structural import Structural
+from bridle.fitting.chain import chain_task
 from bridle.models.chain import ChainModel, Extras
 from bridle.objective.segments import SequenceScores, score_sequences
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
-from bridle.solving.solution import Solution
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
+class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
     """Structural SVM for sequences: emissions and transitions, Hamming's loss, Viterbi's algorithm.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Hamming(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
@@ -37,6 +36,8 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
     message_, n_iter_, model_.
     """
 
+    model_: ChainModel
+
     def __init__(
         self,
         C: float = 0.1,
@@ -53,18 +54,11 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
-        self.C = C
-        self.solver = solver
-        self.tol = tol
+        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
         self.fit_intercept = fit_intercept
         self.transitions = transitions
         self.boundaries = boundaries
         self.cost = cost
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.random_state = random_state
-        self.n_threads = n_threads
 
     def fit(
         self,
@@ -73,19 +67,15 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
     ) -> ChainSVM:
         """Learn from sequences and their labels; sample_weight has one entry for each sequence."""
-        model, solution = train_chain(
-            X, y, self.C, solver=self.solver, callbacks=callbacks_of(self.callback),
-            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            extras=Extras(self.transitions, self.boundaries, self.fit_intercept), cost=self.cost,
-            sample_weight=sample_weight, seed=seed_from(self.random_state),
-            n_threads=self.n_threads,
+        extras = Extras(self.transitions, self.boundaries, self.fit_intercept)
+        return self._fit(
+            chain_task(
+                X, y, self.C, extras=extras, cost=self.cost, sample_weight=sample_weight,
+                n_threads=self.n_threads,
+            )
         )  # fmt: skip
-        self._keep(model, solution)
-        warn_of_gap(solution, self.tol)
-        return self
 
-    def _keep(self, model: ChainModel, solution: Solution) -> None:
-        self.model_ = model
+    def _show(self, model: ChainModel) -> None:
         self.classes_ = np.array(model.classes)
         self.coef_ = model.emissions
         extra = list(model.extra_weights)
@@ -96,12 +86,6 @@ class ChainSVM(Certified, BaseEstimator):  # type: ignore[misc]
         self.transitions_ = model.transition_weights
         self.vocabulary_ = getattr(model.features, "vocabulary", None)
         self.n_features_in_ = model.features.n_features
-        self._keep_proof(solution)
-
-    def to_model(self) -> ChainModel:
-        """For `save_model`."""
-        check_is_fitted(self, "model_")
-        return self.model_
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """The best labels of every sequence."""

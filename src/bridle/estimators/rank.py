@@ -7,26 +7,22 @@ over queries q, or with all rows as one query. See bridle.structured.ranking and
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bridle import _core, metrics
-from bridle.estimators.base import (
-    Certified,
-    GapWarning,
-    callbacks_of,
-    encode_labels,
-    seed_from,
-    stop_of,
-)
-from bridle.matrix.door import is_sparse, view_rows
+from bridle.estimators.base import encode_labels, seed_from
+from bridle.estimators.structural import Solved, Structural
+from bridle.fitting.ranker import ranking_task
+from bridle.matrix.door import is_sparse
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
+from bridle.objective.metrics import mean
+from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
-from bridle.solving.loop import Callback, solve
-from bridle.solving.solution import Solution
-from bridle.structured.ranking import LABELLING_LOSSES, RankingProblem, ranking_loss_from
+from bridle.solving.loop import Callback
+from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
+from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -40,37 +36,18 @@ _MATRIX: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Fitted(Certified):
-    """What both estimators do with a problem and with its solution."""
+class _Linear(Solved):
+    """What both estimators do with rows."""
 
-    solver: str | Solver
-    tol: float
-    max_iter: int
-    max_seconds: float | None
-    callback: Callback | None
-    random_state: Any
     verbose: int
-    n_threads: int | None
+    _hint = " (raise max_iter or max_seconds, scale the features, or lower C)"
 
-    def _solve(self, problem: RankingProblem) -> Solution:
-        solution = solve(
-            problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            seed=seed_from(self.random_state),
-            callbacks=((_report,) if self.verbose else ()) + callbacks_of(self.callback),
-        )  # fmt: skip
-        self._keep_proof(solution)
-        if not solution.converged:
-            hint = "raise max_iter or max_seconds, scale the features, or lower C"
-            text = f"{solution.message} ({hint})"
-            warnings.warn(GapWarning(text, solution.certificate, self.tol), stacklevel=3)
-        return solution
+    def _callbacks(self) -> tuple[Callback, ...]:
+        return ((_report,) if self.verbose else ()) + super()._callbacks()
 
     def _scores(self, X: Any, w: Array, b: float) -> Array:
-        threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
-        rows, out = view_rows(X, 1.0), np.empty(X.shape[0])
-        _core.scan(rows, out, threads)  # indices within bounds, values finite
-        _core.scores(rows, np.append(w, b), out, threads)
-        return out
+        X = validate_data(self, X, reset=False, **_MATRIX)
+        return function_scores(X, w[None], np.array([b]), self.n_threads)[:, 0]
 
 
 def _report(record: Record) -> None:
@@ -80,13 +57,14 @@ def _report(record: Record) -> None:
     )
 
 
-class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
+class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
     """A linear ranker, trained for the metric it is judged by, with a certified duality gap.
 
     Parameters
     ----------
-    loss : "map", "ndcg", "precision@k" (any k), "roc", "pairs" or "pairs-sum". Pairs take graded
-        relevance; "pairs" averages the pairs within a query, "pairs-sum" adds them up.
+    loss : "map", "ndcg", "precision@k" (any k), "roc", "pairs" or "pairs-sum", or a RankingLoss of
+        your own. Pairs take graded relevance; "pairs" averages the pairs within a query,
+        "pairs-sum" adds them up.
     C : weight of the sum over queries against 1/2 |w|^2.
     solver : "auto" is "one-slack"; also "bcfw", "n-slack", "subgradient".
     tol : the certified relative duality gap (P - D) / P at which to stop.
@@ -109,10 +87,11 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
     """
 
     coef_: Array
+    model_: RankingModel
 
     def __init__(
         self,
-        loss: str = "map",
+        loss: str | RankingLoss = "map",
         C: float = 1.0,
         *,
         solver: str | Solver = "auto",
@@ -126,18 +105,11 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         n_threads: int | None = None,
     ) -> None:
+        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
         self.loss = loss
-        self.C = C
-        self.solver = solver
-        self.tol = tol
         self.threshold = threshold
         self.qid_column = qid_column
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.random_state = random_state
         self.verbose = verbose
-        self.n_threads = n_threads
 
     def fit(
         self,
@@ -151,30 +123,29 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         qid: the query of each row, whole numbers; the rows of a query stand together. None, and no
         `qid_column`: all rows are one query. query_weight: one for each query, in their order.
         """
-        if ranking_loss_from(self.loss).name in LABELLING_LOSSES:
-            raise ValueError(f"the loss {self.loss} is for classification: see MultivariateSVC")
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
         X, qid = self._take_queries(X, qid)
-        problem = RankingProblem(
+        task = ranking_task(
             X, y, qid, self.C, loss=self.loss, threshold=self.threshold,
-            sample_weight=query_weight, n_threads=self.n_threads,
+            query_weight=query_weight, n_threads=self.n_threads,
         )  # fmt: skip
-        self.n_queries_, self.n_skipped_ = problem.n_rows, problem.n_skipped
+        self.n_queries_, self.n_skipped_ = task.problem.n_rows, task.problem.n_skipped
         if self.verbose and self.n_skipped_:
             print(
                 f"{self.n_skipped_} of {self.n_queries_} queries have nothing to rank: their "
                 "documents are all relevant or all not"
             )
-        w = self._solve(problem).w
+        return self._fit(task)
+
+    def _show(self, model: RankingModel) -> None:
         if self.qid_column is not None:
-            w = np.insert(w, self._column(X.shape[1] + 1), 0.0)
-        self.coef_ = w
-        return self
+            column = self._column(self.n_features_in_)
+            self.model_ = model = replace(model, coef=np.insert(model.coef, column, 0.0))
+        self.coef_ = model.coef
 
     def decision_function(self, X: Any) -> Array:
         """The score of each document: higher is more relevant, within one query."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_MATRIX)
         return self._scores(X, self.coef_, 0.0)
 
     def predict(self, X: Any) -> Array:
@@ -185,37 +156,13 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         """The mean over queries of the metric that the loss is one minus of.
 
         Average precision, NDCG (relevant or not), relevant among the first k over the most possible
-        there, ROC area, or the fraction of pairs in the right order. See `bridle.metrics`.
+        there, ROC area, or the fraction of pairs in the right order: `RankingLoss.metric`.
         """
-        check_is_fitted(self)
+        scores = self.decision_function(X)
         X = validate_data(self, X, reset=False, **_MATRIX)
-        scores = self._scores(X, self.coef_, 0.0)
         _, qid = self._take_queries(X, qid)
-        loss, grades = ranking_loss_from(self.loss), np.asarray(y, np.float64)
-        if loss.graded:
-            return float(metrics.mean(metrics.pair_accuracy(grades, scores, qid)))
-        relevant = grades > self.threshold
-        if loss.name == "map":
-            values = metrics.average_precision(relevant, scores, qid)
-        elif loss.name == "ndcg":
-            values = metrics.ndcg(relevant, scores, qid, convention="burges")
-        elif loss.name == "roc":
-            values = metrics.roc_area(relevant, scores, qid)
-        else:
-            assert loss.k is not None
-            found = metrics.precision_at_k(relevant, scores, qid, k=loss.k)
-            best = metrics.precision_at_k(relevant, relevant, qid, k=loss.k)
-            values = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
-        return float(metrics.mean(values))
-
-    def to_model(self) -> RankingModel:
-        """For `save_model`."""
-        check_is_fitted(self)
-        return RankingModel(
-            coef=self.coef_, loss=self.loss, C=float(self.C), threshold=float(self.threshold),
-            certificate=self.certificate_, fingerprint="", n_queries=self.n_queries_,
-            info={"solver": self.solver_, "status": self.status_.value},
-        )  # fmt: skip
+        loss = ranking_loss_from(self.loss)
+        return mean(loss.metric(loss.relevance(y, self.threshold), scores, qid))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -247,7 +194,7 @@ class RankSVM(_Fitted, BaseEstimator):  # type: ignore[misc]
         return np.ascontiguousarray(features), ids.ravel()
 
 
-class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Binary classification for a measure of the whole test set: F1, break-even point, ROC area.
 
     The multivariate SVM of Joachims (ICML 2005), as in SVM-perf. The positive class is the second
@@ -265,7 +212,7 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def __init__(
         self,
-        loss: str = "f1",
+        loss: str | RankingLoss = "f1",
         C: float = 100.0,
         *,
         solver: str | Solver = "auto",
@@ -278,22 +225,14 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
         verbose: int = 0,
         n_threads: int | None = None,
     ) -> None:
+        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
         self.loss = loss
-        self.C = C
-        self.solver = solver
-        self.tol = tol
         self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.random_state = random_state
         self.verbose = verbose
-        self.n_threads = n_threads
 
     def fit(self, X: Any, y: ArrayLike) -> MultivariateSVC:
         """Learn from rows of two classes."""
-        if self.loss not in (*LABELLING_LOSSES, "roc"):
-            raise ValueError(f"loss must be f1, prbep or roc, got {self.loss!r}")
+        loss = _labelling(self.loss)
         X, y = validate_data(self, X, y, **_MATRIX)
         classes, codes = encode_labels(np.asarray(y), None)
         if len(classes) > 2:
@@ -301,23 +240,23 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
                 f"Only binary classification is supported, got {len(classes)} classes: these "
                 "losses measure one class against another"
             )
-        bias = 1.0 if self.loss == "f1" and self.fit_intercept else 0.0
-        problem = RankingProblem(
-            X, codes, C=self.C, loss=self.loss, bias=bias, n_threads=self.n_threads
-        )
-        w = self._solve(problem).w
+        bias = 1.0 if loss.shifts and self.fit_intercept else 0.0
+        problem = RankingProblem(X, codes, C=self.C, loss=loss, bias=bias, n_threads=self.n_threads)
+        solution = self._solve(problem, seed_from(self.random_state))
+        self._keep_proof(solution)
+        w = solution.w
         self.classes_ = classes
         self.coef_, self.intercept_ = (w[:-1], float(w[-1])) if bias else (w, 0.0)
-        if self.loss != "f1" and self.fit_intercept:
+        if self.fit_intercept and not loss.shifts:
             ranked = -np.sort(-problem.scores(w))
             positives = int(codes.sum())
             self.intercept_ = -0.5 * float(ranked[positives - 1] + ranked[positives])
+        self._warn(solution, stacklevel=3)
         return self
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b: positive for the second class."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_MATRIX)
         return self._scores(X, self.coef_, self.intercept_)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -331,3 +270,14 @@ class MultivariateSVC(_Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _labelling(name: str | RankingLoss) -> RankingLoss:
+    """A loss that can classify."""
+    try:
+        loss = ranking_loss_from(name)
+    except ValueError:
+        loss = None
+    if loss is None or not loss.classifies:
+        raise ValueError(f"loss must be {', '.join(LABELLING_LOSSES)} or roc, got {name!r}")
+    return loss

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from bridle.errors import ModelError, OracleError
-from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
+from bridle.errors import ModelError
+from bridle.estimators.structural import Structural
+from bridle.fitting.task import Task
 from bridle.models.storage import load_model
 from bridle.models.structured import StructuredModel
 from bridle.solvers import Solver
-from bridle.solving.loop import Callback, solve
-from bridle.solving.solution import Solution
+from bridle.solving.loop import Callback
 from bridle.solving.stopping import Status
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
@@ -21,7 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
+class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
     """Structural SVM with your own oracle; see `bridle.Oracle` and `bridle.check_oracle`.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))]
@@ -34,6 +35,8 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
     After fit: coef_, certificate_, trace_, status_, message_, n_iter_. If the oracle fails, the
     OracleError names the sample, and the estimator keeps the best model found before.
     """
+
+    model_: StructuredModel
 
     def __init__(
         self,
@@ -50,16 +53,9 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = 1,
         executor: Any = None,
     ) -> None:
+        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
         self.oracle = oracle
-        self.C = C
-        self.solver = solver
-        self.tol = tol
         self.rescaling = rescaling
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.random_state = random_state
-        self.n_threads = n_threads
         self.executor = executor
 
     def fit(
@@ -70,45 +66,31 @@ class StructuredSVM(Certified, BaseEstimator):  # type: ignore[misc]
             self.oracle, X, y, self.C, rescaling=self.rescaling, sample_weight=sample_weight,
             n_threads=self.n_threads, executor=self.executor,
         )  # fmt: skip
-        try:
-            solution = solve(
-                problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-                callbacks=callbacks_of(self.callback), seed=seed_from(self.random_state),
-            )  # fmt: skip
-        except OracleError as error:
-            if error.solution is not None:
-                self._keep(error.solution)
-            raise
-        self._keep(solution)
-        warn_of_gap(solution, self.tol)
-        return self
+        model = partial(StructuredModel.for_oracle, oracle=self.oracle, rescaling=self.rescaling)
+        return self._fit(Task(problem, model))
 
-    def _keep(self, solution: Solution) -> None:
-        self.coef_ = solution.w
-        self._keep_proof(solution)
-
-    def to_model(self) -> StructuredModel:
-        """Weights and certificate, for `save`; the oracle is code, and not part of it."""
-        check_is_fitted(self, "coef_")
-        return StructuredModel(
-            self.coef_, type(self.oracle).__name__, float(self.C), self.rescaling,
-            self.certificate_, {"solver": self.solver_, "status": self.status_.value},
-        )  # fmt: skip
+    def _show(self, model: StructuredModel) -> None:
+        self.coef_ = model.w
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], oracle: Oracle) -> StructuredSVM:
-        """A fitted estimator from a file of `save`, with the oracle that it was trained with."""
+    def load(cls, path: str | os.PathLike[str], oracle: Oracle | None = None) -> StructuredSVM:
+        """A fitted estimator from a file of `save`, with the oracle that it was trained with.
+
+        One in `bridle.structured.ORACLES` is made again; any other one must be given.
+        """
         model = load_model(path)
         if not isinstance(model, StructuredModel):
             raise ModelError(f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not structured")
+        oracle = model.oracle() if oracle is None else oracle
         model.check(oracle)
         try:
             solver, status = str(model.info["solver"]), Status(model.info["status"])
         except (KeyError, ValueError) as error:
             raise ModelError(f"{os.fsdecode(path)}: malformed model: {error}") from error
         estimator = cls(oracle, model.C, rescaling=model.rescaling)  # type: ignore[arg-type]
-        estimator.coef_, estimator.certificate_ = model.w, model.certificate
+        estimator.model_, estimator.certificate_ = model, model.certificate
         estimator.solver_, estimator.status_ = solver, status
+        estimator._show(model)
         return estimator
 
     def predict(self, X: Sequence[Any]) -> list[Any]:

@@ -31,7 +31,9 @@ from bridle.models.deciding import class_scores, decide, pairs, votes
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
+from bridle.objective.kernels.precomputed import Precomputed
 from bridle.problems.kernel import KernelProblem
+from bridle.rows.gram import kernel_matrix
 from bridle.solvers import Solver
 from bridle.solvers.smo import Smo
 from bridle.solving.loop import Callback, solve
@@ -70,7 +72,8 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     C : weight of the losses against 1/2 |w|^2.
-    kernel : "linear", "rbf", "poly", "sigmoid", "precomputed", or a function of two matrices.
+    kernel : "linear", "rbf", "poly", "sigmoid", "precomputed", a Kernel of your own,
+        or a function of two matrices.
     degree, gamma, coef0 : of the kernel. gamma "scale" is 1 / (n_features X.var()), "auto"
         1 / n_features.
     solver : a name or a solver object for kernel problems; "auto" is smo.
@@ -111,7 +114,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         C: float = 1.0,
         *,
-        kernel: str | KernelFunction = "rbf",
+        kernel: str | KernelFunction | Kernel = "rbf",
         degree: int = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -160,7 +163,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = with_class_weight(weights, self.class_weight, classes, codes)
         kernel = kernel_from(self.kernel, X, self.gamma, self.degree, self.coef0, weights_given)
         # A function is asked once, for all machines.
-        gram = np.asarray(kernel.function(X, X)) if kernel.function is not None else None
+        gram = np.asarray(kernel.values(X, X)) if kernel.is_matrix else None
         tasks = self._tasks(codes, len(classes), weights)
         self.kernel_, self.classes_ = kernel, classes
         problems: list[Any] = [None] * len(tasks)
@@ -226,9 +229,9 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> KernelProblem:
         kernel, rows = self.kernel_, task.rows
         everything = len(rows) == X.shape[0]
-        if kernel.is_matrix:
-            K = X if gram is None else gram
-            part, kernel = (K if everything else K[np.ix_(rows, rows)]), Kernel("precomputed")
+        if gram is not None:
+            part = gram if everything else gram[np.ix_(rows, rows)]
+            kernel = Precomputed()
         else:
             part = X if everything else X[rows]
         return KernelProblem(
@@ -280,9 +283,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(coefficients.any(axis=0))
         self.support_ = used[np.argsort(codes[used], kind="stable")]
         self.n_support_ = np.bincount(codes[self.support_], minlength=len(self.classes_))
-        self.support_vectors_ = (
-            np.empty((0, 0)) if self.kernel_.name == "precomputed" else X[self.support_]
-        )
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel_.given else X[self.support_]
         self._coefficients = coefficients[:, self.support_]
         self.dual_coef_ = self._coefficients
         if len(self.classes_) > 2 and self.multi_class == "ovo":
@@ -307,10 +308,10 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         step = max(1, _BLOCK // len(self.support_))
         for begin in range(0, X.shape[0], step):
             part = X[begin : begin + step]
-            if self.kernel_.name == "precomputed":
+            if self.kernel_.given:
                 values = np.asarray(part[:, self.support_], dtype=np.float64)
             else:
-                values = self.kernel_.matrix(part, self.support_vectors_, n_threads)
+                values = kernel_matrix(self.kernel_, part, self.support_vectors_, n_threads)
             out[begin : begin + step] += values @ self._coefficients.T
         return out
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridle.data.trees import Tree
-from bridle.estimators.base import Certified, callbacks_of, seed_from, stop_of, warn_of_gap
-from bridle.fitting.tree import train_tree
+from bridle.estimators.structural import Structural
+from bridle.fitting.tree import tree_task
 from bridle.models.tree import TreeModel
 from bridle.objective.segments import Score
 from bridle.solvers import Solver
@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 
-class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
+class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
     """Structural SVM for parsing: a grammar read from trees, its weights learnt, CKY.
 
     min_w 1/2 |w|^2 + C sum_i max_y [Delta(y_i, y) - w.(Psi(x_i, y_i) - Psi(x_i, y))],
@@ -36,6 +36,8 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
     After fit: model_, grammar_, coef_, certificate_, trace_, status_, message_, n_iter_.
     """
 
+    model_: TreeModel
+
     def __init__(
         self,
         C: float = 0.1,
@@ -51,17 +53,10 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = None,
     ) -> None:
-        self.C = C
+        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
         self.order = order
         self.rare = rare
         self.frequent = frequent
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.random_state = random_state
-        self.n_threads = n_threads
 
     def fit(
         self,
@@ -79,23 +74,15 @@ class TreeSVM(Certified, BaseEstimator):  # type: ignore[misc]
                 )
             if list(words) != tree.words:
                 raise ValueError(f"tree {i} has other words than its sentence: {tree!s:.80}")
-        self.model_, solution = train_tree(
-            y, self.C, solver=self.solver, callbacks=callbacks_of(self.callback),
-            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            order=self.order, rare=self.rare, frequent=self.frequent,
-            sample_weight=sample_weight, seed=seed_from(self.random_state),
-            n_threads=self.n_threads,
+        return self._fit(
+            tree_task(
+                y, self.C, order=self.order, rare=self.rare, frequent=self.frequent,
+                sample_weight=sample_weight, n_threads=self.n_threads,
+            )
         )  # fmt: skip
-        self.grammar_ = self.model_.grammar
-        self.coef_ = self.model_.w
-        self._keep_proof(solution)
-        warn_of_gap(solution, self.tol)
-        return self
 
-    def to_model(self) -> TreeModel:
-        """For `save_model`."""
-        check_is_fitted(self, "model_")
-        return self.model_
+    def _show(self, model: TreeModel) -> None:
+        self.grammar_, self.coef_ = model.grammar, model.w
 
     def predict(self, X: Sequence[Sequence[str]]) -> list[Tree]:
         """The best tree of every sentence; a flat one where the grammar has none."""

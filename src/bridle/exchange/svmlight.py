@@ -29,6 +29,8 @@ from bridle.models.header import Objective
 from bridle.models.kernel import KernelModel
 from bridle.models.linear import LinearModel
 from bridle.objective.kernels import Kernel
+from bridle.objective.kernels.linear import Linear
+from bridle.objective.kernels.settling import kernel_named
 
 BEGIN = b"SVM-light Version "
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
@@ -43,19 +45,23 @@ def write(path: StrPath, model: Any) -> None:
     from bridle._core import format_svmlight
     from scipy.sparse import csr_matrix
 
+    kernel: Kernel
     if isinstance(model, LinearModel):
-        kernel, coefficients, vectors = Kernel("linear"), np.ones(1), csr_matrix(model.coef)
+        kernel, coefficients, vectors = Linear(), np.ones(1), csr_matrix(model.coef)
     else:
         kernel, coefficients = model.kernel, model.coefficients[0]
         vectors = csr_matrix(model.support, dtype=np.float64)
-    slope = 1.0 if kernel.name == "rbf" else kernel.gamma
+    if kernel.name not in KERNELS:
+        raise ModelError(f"SVM-light has no kernel of name {kernel.name!r}")
+    own = {"gamma": 1.0, "degree": 3, "coef0": 0.0} | kernel.parameters
+    gamma, slope = (own["gamma"], 1.0) if kernel.name == "rbf" else (1.0, own["gamma"])
     header = [
         "SVM-light Version V6.02",
         f"{KERNELS.index(kernel.name)} # kernel type",
-        f"{kernel.degree} # kernel parameter -d",
-        f"{kernel.gamma if kernel.name == 'rbf' else 1.0:.17g} # kernel parameter -g",
+        f"{own['degree']} # kernel parameter -d",
+        f"{gamma:.17g} # kernel parameter -g",
         f"{slope:.17g} # kernel parameter -s",
-        f"{kernel.coef0:.17g} # kernel parameter -r",
+        f"{own['coef0']:.17g} # kernel parameter -r",
         "empty# kernel parameter -u",
         f"{model.n_features} # highest feature index",
         f"{model.n_rows} # number of training documents",
@@ -121,8 +127,9 @@ def read(path: StrPath, C: float = 1.0) -> LinearModel | KernelModel:
 
     support = csr_matrix((0, n_features)) if vectors is None else vectors
     name = KERNELS[kind]
+    parameters = {"gamma": gamma if name == "rbf" else slope, "degree": degree, "coef0": coef0}
     return KernelModel(
-        kernel=Kernel(name, gamma if name == "rbf" else slope, degree, coef0),
+        kernel=kernel_named(name, parameters),
         support=support,
         coefficients=coefficients[None],
         **common,

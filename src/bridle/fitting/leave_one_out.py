@@ -25,12 +25,7 @@ def kernel_spread(problem: KernelProblem) -> float:
     """R^2: an upper bound on the difference of any two kernel values."""
     if problem.gram is not None:
         return float(problem.gram.max()) - float(problem.gram.min())
-    if problem.kernel.name == "rbf":
-        return 1.0
-    if problem.kernel.name == "sigmoid":
-        return 2.0
-    # |K(a, b)| <= max K(x, x).
-    return 2.0 * float(problem.diagonal.max())
+    return problem.kernel.spread(problem.diagonal)
 
 
 def xi_alpha_bound(problem: KernelProblem, solution: Solution) -> float:

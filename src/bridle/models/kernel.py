@@ -17,7 +17,9 @@ from bridle.models.header import (
 )
 from bridle.models.scaling import divided, resized
 from bridle.objective.certificate import Certificate, total
-from bridle.objective.kernels import KERNELS, Kernel
+from bridle.objective.kernels import Kernel
+from bridle.objective.kernels.settling import check_storable, kernel_named
+from bridle.rows.gram import expand
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -49,8 +51,7 @@ class KernelModel:
         n_functions = 1 if len(self.classes) == 2 else len(self.classes)
         if len(self.classes) < 2:
             raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
-        if self.kernel.name not in KERNELS or self.kernel.is_matrix:
-            raise ValueError(f"a kernel of name {self.kernel.name!r} cannot be kept in a file")
+        check_storable(self.kernel)
         if self.coefficients.shape != (n_functions, self.support.shape[0]):
             raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
         if self.scale is not None and self.scale.shape != (self.n_features,):
@@ -139,7 +140,7 @@ class KernelModel:
         scores = np.tile(self.intercept[:, None], (1, X.shape[0]))
         if self.support.shape[0]:
             for k, c in enumerate(self.coefficients):
-                scores[k] += self.kernel.expand(X, self.support, c, threads)
+                scores[k] += expand(self.kernel, X, self.support, c, threads)
         return scores[0] if len(scores) == 1 else np.ascontiguousarray(scores.T)
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
@@ -154,12 +155,8 @@ class KernelModel:
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """For `save_model`."""
-        kernel = self.kernel
         fields = {
-            "kernel": {
-                "name": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree,
-                "coef0": kernel.coef0,
-            },
+            "kernel": {"name": self.kernel.name, **self.kernel.parameters},
             "n_features": self.n_features,
             "classes": classes_to_json(self.classes),
             "objective": self.objective.as_dict(),
@@ -192,12 +189,8 @@ class KernelModel:
             parts = [arrays[f"support_{name}"] for name in ("values", "indices", "indptr")]
             support = sp.csr_matrix(tuple(parts), shape=(len(parts[2]) - 1, n_features))
             support.check_format(full_check=True)
-        kernel = fields["kernel"]
         return cls(
-            kernel=Kernel(
-                str(kernel["name"]), float(kernel["gamma"]), int(kernel["degree"]),
-                float(kernel["coef0"]),
-            ),
+            kernel=kernel_named(str(fields["kernel"]["name"]), fields["kernel"]),
             support=support,
             coefficients=np.ascontiguousarray(arrays["coefficients"], np.float64),
             intercept=np.ascontiguousarray(arrays["intercept"], np.float64),

@@ -1,35 +1,52 @@
-"""The weights of any oracle, as a model file; the oracle is code and stays with its owner."""
+"""The weights of any oracle, as a model file.
+
+The oracle is code: of one in `bridle.structured.ORACLES` the file holds the parameters, so that it
+is made again; any other one stays with its owner.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
-from bridle.objective.certificate import Certificate
-from bridle.structured.oracle import Array, Oracle
+from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.structured import ORACLES
+from bridle.structured.oracle import Oracle
 from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class StructuredModel:
-    """Weights, the name of the oracle that they are for, and how well they are proven."""
+class StructuredModel(StructuralModel):
+    """Weights, the oracle that they are for, and how well they are proven."""
 
     w: Array
     oracle_name: str
-    C: float
     rescaling: str
-    certificate: Certificate
-    info: dict[str, Any] = field(default_factory=dict)
+    oracle_parameters: dict[str, Any] | None = None  # of a registered one
 
     kind: ClassVar[str] = "structured"
 
     def __post_init__(self) -> None:
-        if self.w.ndim != 1 or not np.isfinite(self.w).all():
-            raise ValueError("the weights must be a vector of finite numbers")
+        finite_weights(self.w)
         if self.rescaling not in ("margin", "slack"):
             raise ValueError(f"rescaling must be 'margin' or 'slack', got {self.rescaling!r:.20}")
+
+    @classmethod
+    def for_oracle(cls, w: Array, oracle: Oracle, rescaling: str, **common: Any) -> StructuredModel:
+        """Of weights that were learnt with this oracle."""
+        name, parameters = type(oracle).__name__, None
+        if name in ORACLES and ORACLES.load(name) is type(oracle):
+            parameters = oracle.as_json()  # type: ignore[attr-defined]
+        return cls(w, name, rescaling, parameters, **common)
+
+    def oracle(self) -> Oracle:
+        """The oracle again; ValueError if the file does not say what it is."""
+        if self.oracle_parameters is None:
+            raise ValueError(f"the oracle {self.oracle_name} is code that the model does not hold")
+        made: Oracle = ORACLES.load(self.oracle_name).from_json(self.oracle_parameters)
+        self.check(made)
+        return made
 
     def check(self, oracle: Oracle) -> None:
         """ValueError if these cannot be the weights of that oracle."""
@@ -39,31 +56,25 @@ class StructuredModel:
                 f"{type(oracle).__name__} has {oracle.n_features} features"
             )
 
-    def predict(self, X: Sequence[Any], oracle: Oracle) -> list[Any]:
+    def predict(self, X: Sequence[Any], oracle: Oracle | None = None) -> list[Any]:
         """The best output of every input, by the oracle that the model was trained with."""
+        oracle = self.oracle() if oracle is None else oracle
         self.check(oracle)
         return [oracle.argmax(x, self.w) for x in X]
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """For `save_model`."""
-        from bridle.files.container import json_number
-        from bridle.models.header import certificates_to_json
-
-        fields = {
-            "oracle": self.oracle_name, "C": json_number(self.C), "rescaling": self.rescaling,
-            "certificates": certificates_to_json((self.certificate,)), "info": self.info,
-        }  # fmt: skip
+    def own_parts(self) -> tuple[Fields, Arrays]:  # noqa: D102
+        fields: Fields = {"oracle": self.oracle_name, "rescaling": self.rescaling}
+        if self.oracle_parameters is not None:
+            fields["parameters"] = self.oracle_parameters
         return fields, {"w": self.w}
 
     @classmethod
-    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """For `load_model`."""
-        from bridle.models.header import certificates_from_json
-
-        if arrays["w"].dtype.kind != "f":
-            raise ValueError(f"weights of dtype {arrays['w'].dtype}")
-        (certificate,) = certificates_from_json(fields["certificates"])
-        return cls(
-            arrays["w"].astype(np.float64), str(fields["oracle"]), float(fields["C"]),
-            str(fields["rescaling"]), certificate, dict(fields["info"]),
-        )  # fmt: skip
+    def own_arguments(  # noqa: D102
+        cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
+        parameters = fields.get("parameters")
+        return {
+            "w": finite_weights(arrays["w"]), "oracle_name": str(fields["oracle"]),
+            "rescaling": str(fields["rescaling"]),
+            "oracle_parameters": None if parameters is None else dict(parameters),
+        }  # fmt: skip

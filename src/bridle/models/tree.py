@@ -1,40 +1,33 @@
-"""Training and using a parser: what TreeSVM is made of. Needs no scikit-learn."""
+"""A trained parser: what TreeSVM leaves behind. Needs no scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.data.trees import Tree
-from bridle.objective.certificate import Certificate
-from bridle.structured.grammar import Grammar, TreeOracle
-from bridle.structured.oracle import Array
+from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.structured.grammar import Grammar
+from bridle.structured.tree import TreeOracle
 from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class TreeModel:
+class TreeModel(StructuralModel):
     """A trained parser: a grammar and its weights."""
 
     w: Array
     grammar: Grammar
-    C: float
-    certificate: Certificate
     n_rows: int
-    info: dict[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str] = "tree"
 
     def __post_init__(self) -> None:
-        n_weights = self.grammar.tables.core.n_weights
-        if self.w.shape != (n_weights,):
-            raise ValueError(f"{len(self.w)} weights do not fit a grammar of {n_weights}")
-        if not np.isfinite(self.w).all():
-            raise ValueError("the weights contain NaN or infinity")
+        finite_weights(self.w, (self.grammar.tables.core.n_weights,))
 
     @cached_property
     def oracle(self) -> TreeOracle:
@@ -58,23 +51,16 @@ class TreeModel:
             for x, tree in zip(sentences, parses, strict=True)
         ]
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """For `save_model`: of the weights only those that are not 0."""
-        from bridle.files.container import json_number
-        from bridle.models.header import certificates_to_json
-
+    def own_parts(self) -> tuple[Fields, Arrays]:
+        """Of the weights only those that are not 0."""
         used = np.flatnonzero(self.w)
-        fields = {
-            "grammar": self.grammar.as_json(), "C": json_number(self.C), "n_rows": self.n_rows,
-            "certificates": certificates_to_json((self.certificate,)), "info": self.info,
-        }  # fmt: skip
+        fields = {"grammar": self.grammar.as_json(), "n_rows": self.n_rows}
         return fields, {"indices": used, "weights": self.w[used]}
 
     @classmethod
-    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """For `load_model`."""
-        from bridle.models.header import certificates_from_json
-
+    def own_arguments(  # noqa: D102
+        cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, Any]:
         grammar = Grammar.from_json(fields["grammar"])
         indices, weights = arrays["indices"], arrays["weights"]
         w = np.zeros(grammar.tables.core.n_weights)
@@ -85,11 +71,7 @@ class TreeModel:
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(w):
             raise ValueError("a weight for something that the grammar does not have")
         w[indices] = weights
-        (certificate,) = certificates_from_json(fields["certificates"])
-        return cls(
-            w, grammar, float(fields["C"]), certificate, int(fields["n_rows"]),
-            dict(fields["info"]),
-        )  # fmt: skip
+        return {"w": w, "grammar": grammar, "n_rows": int(fields["n_rows"])}
 
 
 def flat_tree(grammar: Grammar, words: Sequence[str]) -> Tree:

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.door import as_matrix, make_rows
+from bridle.matrix.door import as_matrix
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.problems.kernel import Expansion
 from bridle.problems.linear import LinearProblem
+from bridle.rows.gram import kernel_diagonal, kernel_matrix
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -86,7 +87,7 @@ class KernelFeatures:
     def _measure(self, X: Any, rng: np.random.Generator) -> ApproximationError:
         rows = np.sort(rng.choice(X.shape[0], min(1000, X.shape[0]), replace=False))
         part = X[rows]
-        K, Z = self.kernel.matrix(part, part), self._block(part)
+        K, Z = kernel_matrix(self.kernel, part, part), self._block(part)
         apart = K - Z @ Z.T
         diagonal = float(np.abs(apart.diagonal()).mean() / np.abs(K.diagonal()).mean())
         return ApproximationError(float(np.sqrt((apart**2).mean())), diagonal, self.n_components)
@@ -110,10 +111,8 @@ class Nystrom(KernelFeatures):
         if n_components < 1:
             raise ValueError(f"n_components must be at least 1, got {n_components}")
         X = as_matrix(X)
-        self.kernel = (
-            kernel if isinstance(kernel, Kernel) else kernel_from(kernel, X, gamma, degree, coef0)
-        )
-        if self.kernel.name == "precomputed":
+        self.kernel = kernel_from(kernel, X, gamma, degree, coef0)
+        if self.kernel.given:
             raise ValueError("a precomputed kernel has no rows to take landmarks from")
         self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
         rng = np.random.default_rng(seed)
@@ -139,7 +138,7 @@ class Nystrom(KernelFeatures):
     def _block(self, X: Any) -> Array:
         from scipy.linalg import solve_triangular
 
-        K = self.kernel.matrix(X, self.landmarks, self.n_threads)
+        K = kernel_matrix(self.kernel, X, self.landmarks, self.n_threads)
         return np.asarray(solve_triangular(self.factor, K.T, lower=True, check_finite=False).T)
 
     def _choose(self, X: Any, limit: int, rng: np.random.Generator) -> tuple[Any, Array]:
@@ -147,7 +146,7 @@ class Nystrom(KernelFeatures):
         n = X.shape[0]
         limit = min(limit, n)
         F = np.zeros((limit, n))  # row by row: F' F approximates K
-        left = self._diagonal(X)
+        left = kernel_diagonal(self.kernel, X, self.n_threads).copy()
         enough = 1e-10 * float(left.sum())
         chosen: list[int] = []
         while len(chosen) < limit and float(left.sum()) > enough:
@@ -156,7 +155,7 @@ class Nystrom(KernelFeatures):
             drawn = left
             candidates = rng.choice(n, CANDIDATES, p=drawn / drawn.sum())
             first = len(chosen)
-            K = self.kernel.matrix(X[candidates], X, self.n_threads)
+            K = kernel_matrix(self.kernel, X[candidates], X, self.n_threads)
             K -= F[:first, candidates].T @ F[:first]
             for row, pivot in zip(K, candidates.tolist(), strict=True):
                 k = len(chosen)
@@ -170,12 +169,6 @@ class Nystrom(KernelFeatures):
         if not chosen:
             raise ValueError("the kernel is zero on every row: nothing to approximate")
         return np.array(chosen), np.tril(F[: len(chosen), chosen].T)
-
-    def _diagonal(self, X: Any) -> Array:
-        if self.kernel.function is not None:
-            rows = range(X.shape[0])
-            return np.array([self.kernel.matrix(X[[i]], X[[i]])[0, 0] for i in rows])
-        return self.kernel.diagonal(make_rows(X, 0.0, self.n_threads)[2]).copy()
 
 
 class RandomFeatures(KernelFeatures):
@@ -191,7 +184,9 @@ class RandomFeatures(KernelFeatures):
         self.n_components = n_components
         rng = np.random.default_rng(seed)
         shape = (X.shape[1], n_components)
-        self.directions = (rng.normal(size=shape) * np.sqrt(2 * self.kernel.gamma)).astype(X.dtype)
+        self.directions = (
+            rng.normal(size=shape) * np.sqrt(2 * self.kernel.parameters["gamma"])
+        ).astype(X.dtype)
         self.phases = rng.uniform(0, 2 * np.pi, n_components).astype(X.dtype)
         self.error = self._measure(X, rng)
 

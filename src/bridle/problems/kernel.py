@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.door import as_matrix, check_vector, make_rows
+from bridle.matrix.door import as_matrix, check_vector
 from bridle.matrix.labels import check_labels, check_weights
 from bridle.objective.bias import BIASES, Bias
 from bridle.objective.certificate import Source
@@ -34,6 +34,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.scaling import C_to_lam
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
+from bridle.rows.gram import KernelRows, core_kernel, expand
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -89,7 +90,7 @@ class IndefiniteKernelError(ValueError):
 class KernelProblem(Problem):
     """1/2 |w|^2 + sum_i C_i hinge(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
 
-    kernel: "linear", "rbf", "poly", "sigmoid", "precomputed" (X is then the square matrix K), or a
+    kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
     """
 
@@ -125,20 +126,10 @@ class KernelProblem(Problem):
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         X = as_matrix(X)
         weights = check_weights(sample_weight, X.shape[0])
-        self.kernel = (
-            kernel
-            if isinstance(kernel, Kernel)
-            else kernel_from(kernel, X, gamma, degree, coef0, weights)
-        )
-        self.X = X
-        if self.kernel.function is not None:
-            X = as_matrix(self.kernel.function(X, X))
-        if self.kernel.is_matrix:
-            _check_square(X)
-        matrix, self.rows, self.squared_norms = make_rows(X, 0.0, self.n_threads)
-        if self.kernel.function is None:
-            self.X = matrix
-        self.gram = matrix if self.kernel.is_matrix else None  # the matrix K, where it is given
+        self.kernel = kernel_from(kernel, X, gamma, degree, coef0, weights)
+        self.values = KernelRows(self.kernel, X, self.n_threads)
+        self.X, self.gram = self.values.X, self.values.gram
+        self.rows, self.squared_norms = self.values.rows, self.values.squared_norms
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
         self.y = check_labels(y, self.n_rows)
         self.sample_weight = weights
@@ -178,44 +169,35 @@ class KernelProblem(Problem):
     @property
     def core_kernel(self) -> _core.Kernel:
         """The kernel that solvers see: with the constant of a regularised bias."""
-        return self.kernel.core(self.constant)
+        return core_kernel(self.kernel, self.constant)
 
     @property
     def may_be_indefinite(self) -> bool:
         """Whether the kernel is not known to be positive semi-definite for any rows."""
-        if self.kernel.name == "poly":
-            return self.kernel.coef0 < 0
-        return self.kernel.name not in ("linear", "rbf")
+        return not self.kernel.semidefinite
 
-    @cached_property
+    @property
     def diagonal(self) -> Array:
         """K(x_i, x_i), without the constant."""
-        if self.gram is not None:
-            return np.asarray(self.gram.diagonal(), dtype=np.float64)
-        return self.kernel.diagonal(self.squared_norms)
+        return self.values.diagonal
 
     def expand(self, w: Expansion) -> Array:
         """sum_j c_j K(c_j, x_i) for every row, summed in float64."""
         if w.centres is not None:
-            return self.kernel.expand(self.X, w.centres, w.coefficients, self.n_threads)
+            return expand(self.kernel, self.X, w.centres, w.coefficients, self.n_threads)
         coefficients = check_vector(w.coefficients, self.n_rows, "w.coefficients")
-        out = np.empty(self.n_rows)
-        _core.expand_kernel(
-            self.kernel.core(), self.rows, self.squared_norms, self.rows, self.squared_norms,
-            coefficients, out, self.n_threads,
-        )  # fmt: skip
-        return out
+        return self.values.expand(coefficients, self.n_threads)
 
     def decision(self, X: Any, w: Expansion, b: float = 0.0) -> Array:
         """Scores of new rows. Precomputed: X holds K(new row, training row)."""
-        if self.kernel.name == "precomputed":
+        if self.kernel.given:
             return np.asarray(np.asarray(X, dtype=np.float64) @ w.coefficients + b)
         if w.centres is None:
             used = w.support
             w = Expansion(w.coefficients[used], self.X[used])
         if len(w.coefficients) == 0:
             return np.full(X.shape[0], b)
-        return self.kernel.expand(X, w.centres, w.coefficients, self.n_threads) + b
+        return expand(self.kernel, X, w.centres, w.coefficients, self.n_threads) + b
 
     def weights(self, alpha: ArrayLike) -> Expansion:
         """w(alpha) = sum_i alpha_i y_i phi(x_i)."""
@@ -287,7 +269,7 @@ class KernelProblem(Problem):
 
     def _squared_norm(self, w: Expansion, scores: Array) -> float:
         if w.centres is not None:
-            among = self.kernel.expand(w.centres, w.centres, w.coefficients, self.n_threads)
+            among = expand(self.kernel, w.centres, w.centres, w.coefficients, self.n_threads)
             return float(w.coefficients @ among)
         value = float(w.coefficients @ scores)
         if self.may_be_indefinite and self.indefinite is None:
@@ -338,10 +320,7 @@ class KernelProblem(Problem):
         chosen = np.arange(self.n_rows)
         if self.n_rows > EXAMINED:
             chosen = np.sort(rng.choice(self.n_rows, EXAMINED, replace=False))
-        if self.gram is not None:
-            part = np.asarray(self.gram[np.ix_(chosen, chosen)], dtype=np.float64)
-        else:
-            part = self.kernel.matrix(self.X[chosen], self.X[chosen], self.n_threads)
+        part = self.values.block(chosen, self.n_threads)
         values = np.linalg.eigvalsh((part + part.T) / 2)
         rounding = 10 * len(chosen) * float(np.finfo(self.dtype).eps) * float(np.abs(values).max())
         if values[0] >= -rounding:
@@ -350,24 +329,3 @@ class KernelProblem(Problem):
         self.indefinite = None
         self.found_indefinite(proof)
         return proof
-
-
-def _check_square(K: Any) -> None:
-    if not isinstance(K, np.ndarray):
-        raise ValueError("a precomputed kernel must be a dense matrix, got a sparse one")
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(f"a precomputed kernel must be a square matrix, got shape {K.shape}")
-    tolerance = 100 * float(np.finfo(K.dtype).eps) * float(np.abs(K).max(initial=0.0))
-    block = 1024  # so that the check needs no second matrix
-    for begin in range(0, K.shape[0], block):
-        rows = slice(begin, begin + block)
-        apart = np.abs(K[rows] - K[:, rows].T)
-        if not apart.max(initial=0.0) <= tolerance:  # NaN is found here, and named by make_rows
-            if np.isnan(apart).any():
-                return
-            i, j = np.unravel_index(int(apart.argmax()), apart.shape)
-            i += begin
-            raise ValueError(
-                f"a precomputed kernel must be symmetric: K[{i}, {j}] = {K[i, j]:.6g}, "
-                f"K[{j}, {i}] = {K[j, i]:.6g}"
-            )

@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from bridle import _core
 from bridle.matrix.door import is_sparse
+from bridle.objective.kernels.rbf import Rbf
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
+from bridle.rows.gram import kernel_matrix
 from bridle.solvers.base import Array, Iterates, Solver, steps_until_yield
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class BudgetedPegasos(Solver):
     def check(self, problem: Any) -> None:
         """Also that vectors can be merged."""
         super().check(problem)
-        if self.maintenance == "merging" and problem.kernel.name != "rbf":
+        if self.maintenance == "merging" and not isinstance(problem.kernel, Rbf):
             raise ValueError(f"merging needs the rbf kernel, not {problem.kernel.name}")
 
     def iterates(
@@ -146,8 +148,8 @@ class _Run:
         X, kernel, threads = problem.X[order], problem.kernel, problem.n_threads
         if size:
             at = self.centres[:size] if self.centres is not None else problem.X[self.rows[:size]]
-            self.ahead[:size, :n] = kernel.matrix(X, at, threads).T
-        return kernel.matrix(X, X, threads)
+            self.ahead[:size, :n] = kernel_matrix(kernel, X, at, threads).T
+        return kernel_matrix(kernel, X, X, threads)
 
     def _add(self, order: Any, k: int, amount: float, among: Array) -> None:
         row, size, n = order[k], self.size, len(order)

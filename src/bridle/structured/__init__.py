@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from bridle.objective.registry import Registry, lazy_names
 
-_HOME = {
-    "Oracle": "bridle.structured.oracle",
-    "OracleError": "bridle.errors",
-    "OracleReport": "bridle.structured.oracle",
-    "check_oracle": "bridle.structured.oracle",
-    "StructuredProblem": "bridle.structured.problem",
-    "RankingProblem": "bridle.structured.ranking",
-    "ChainProblem": "bridle.structured.chain",
-    "Grammar": "bridle.structured.grammar",
-    "MultilabelOracle": "bridle.structured.multilabel",
-    "TreeOracle": "bridle.structured.grammar",
-    "Tree": "bridle.data.trees",
-    "read_trees": "bridle.data.trees",
-    "score_trees": "bridle.structured.trees",
-    "word_class": "bridle.structured.trees",
+# Oracles by the names of their classes: a new one is one file and one line here. A model file finds
+# it by this name; `as_json` and `from_json` are its parameters.
+ORACLES = Registry(
+    "oracle",
+    {
+        "MultilabelOracle": "bridle.structured.multilabel:MultilabelOracle",
+        "TreeOracle": "bridle.structured.tree:TreeOracle",
+    },
+)
+
+_HOMES = {
+    **ORACLES,
+    "Oracle": "bridle.structured.oracle:Oracle",
+    "OracleError": "bridle.errors:OracleError",
+    "OracleReport": "bridle.structured.checking:OracleReport",
+    "check_oracle": "bridle.structured.checking:check_oracle",
+    "StructuredProblem": "bridle.structured.problem:StructuredProblem",
+    "RankingProblem": "bridle.structured.ranking.problem:RankingProblem",
+    "ChainProblem": "bridle.structured.chain:ChainProblem",
+    "Grammar": "bridle.structured.grammar:Grammar",
+    "Tree": "bridle.data.trees:Tree",
+    "read_trees": "bridle.data.trees:read_trees",
+    "score_trees": "bridle.structured.trees:score_trees",
+    "word_class": "bridle.structured.trees:word_class",
 }
 
-__all__ = list(_HOME)
+__all__ = list(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'bridle.structured' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -11,17 +11,26 @@ when exact inference is intractable", ICML 2008, where exact inference is the re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from bridle import _core
-from bridle.structured.oracle import Array, SparseVector, from_entries
+from bridle.structured.sparse import Array, SparseVector, from_entries
 from numpy.typing import NDArray
 
 MOST_LABELS = 24  # with pairs
 Labels = tuple[int, ...]
+
+
+def best_sets(scores: Array, pairs: Array | None, n_threads: int) -> NDArray[np.uint8]:
+    """The best set of labels for every row of scores; pairs: weights above the diagonal."""
+    if pairs is None:
+        return (scores > 0).astype(np.uint8)
+    sets = np.empty(scores.shape, np.uint8)
+    _core.label_sets(scores, pairs, sets, np.empty(len(scores)), n_threads)
+    return sets
 
 
 class MultilabelOracle:
@@ -73,23 +82,32 @@ class MultilabelOracle:
         self, xs: Sequence[Any], w: Array, truths: Sequence[Labels] | None = None
     ) -> list[Labels]:
         """The best set for every row."""
-        table = np.reshape(w[: self.n_inputs * self.n_labels], (self.n_inputs, self.n_labels))
+        table, pairs = self.weights(w)
         scores = np.empty((len(xs), self.n_labels))
         for row, x in zip(scores, xs, strict=True):
             indices, values = self._entries(x)
             row[:] = values @ table[indices]
         if truths is not None:  # a label adds 1 where the truth has not got it, else it saves 1
             scores += 1.0 - 2.0 * np.array([self._check(y) for y in truths])
-        return [tuple(row) for row in self._best(scores, w).tolist()]
+        return [tuple(row) for row in best_sets(scores, pairs, self.n_threads).tolist()]
 
-    def _best(self, scores: Array, w: Array) -> NDArray[np.uint8]:
-        if not self.pairs:
-            return (scores > 0).astype(np.uint8)
-        pairs = np.zeros((self.n_labels, self.n_labels))
-        pairs[self._upper] = w[self.n_inputs * self.n_labels :]
-        sets = np.empty(scores.shape, np.uint8)
-        _core.label_sets(scores, pairs, sets, np.empty(len(scores)), self.n_threads)
-        return sets
+    def weights(self, w: Array) -> tuple[Array, Array | None]:
+        """The parts of w: n_inputs x n_labels, and the pairs as a matrix above its diagonal."""
+        table, rest = np.split(w, [self.n_inputs * self.n_labels])
+        pairs = None
+        if self.pairs:
+            pairs = np.zeros((self.n_labels, self.n_labels))
+            pairs[self._upper] = rest
+        return table.reshape(self.n_inputs, self.n_labels), pairs
+
+    def as_json(self) -> dict[str, Any]:
+        """For model files."""
+        return {"n_inputs": self.n_inputs, "n_labels": self.n_labels, "pairs": self.pairs}
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, Any]) -> Self:
+        """The oracle again."""
+        return cls(int(parts["n_inputs"]), int(parts["n_labels"]), pairs=bool(parts["pairs"]))
 
     def outputs(self, x: Any) -> Iterator[Labels]:
         """Every set of labels."""

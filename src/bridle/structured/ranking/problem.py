@@ -1,24 +1,10 @@
-"""Ranking: queries with documents, scored by s = w.x, and losses that metrics are made of.
+"""The ranking problem: a row of it is a query.
 
-    min_w  P(w) = 1/2 |w|^2 + sum_q C_q max_y [Delta_q(y) - w.psi_q(y)]
-
-A row of this problem is a query. Every psi is a sum of documents, psi_q(y) = sum_i c_i x_i, so that
-the compiled oracles answer with a coefficient c_i for each document and a loss; docs/ranking.md has
-the feature map, formula, paper and cost of each loss.
-
-    map           1 - average precision
-    ndcg          1 - NDCG over the whole list, relevant or not
-    precision@k   1 - (relevant among the first k) / min(k, number of relevant)
-    roc           fraction of (relevant, other) pairs in the wrong order
-    pairs         mean over the pairs of different grades of max(0, 1 - (s_i - s_j)): RankSVM
-    pairs-sum     their sum instead: every pair counts alike, long queries count more
-    f1, prbep     for plain classification, where the data are one query: see MultivariateSVC
+min_w  P(w) = 1/2 |w|^2 + sum_q C_q max_y [Delta_q(y) - w.psi_q(y)],   psi_q(y) = sum_i c_i x_i
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,45 +12,12 @@ from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.door import make_rows
 from bridle.objective.queries import check_grades, query_offsets
-from bridle.structured.oracle import SparseVector
 from bridle.structured.problem import Constraint, Cut, StructuredBase
+from bridle.structured.ranking.base import RankingLoss, ranking_loss_from
+from bridle.structured.sparse import SparseVector
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-RANKING_LOSSES = ("map", "ndcg", "precision@k", "roc", "pairs", "pairs-sum")
-LABELLING_LOSSES = ("f1", "prbep")
-GRADED = ("pairs", "pairs-sum")
-
-
-@dataclass(frozen=True)
-class RankingLoss:
-    """The name of a loss taken apart: "precision@10" is precision with k = 10."""
-
-    name: str
-    k: int | None = None
-
-    @property
-    def graded(self) -> bool:
-        """Whether all grades count, rather than relevant or not."""
-        return self.name in GRADED
-
-    def __str__(self) -> str:
-        return self.name if self.k is None else f"{self.name}@{self.k}"
-
-
-def ranking_loss_from(loss: str) -> RankingLoss:
-    """A loss by its name."""
-    if not isinstance(loss, str):
-        raise TypeError(f"loss must be a name, got {type(loss).__name__}")
-    name, at, k = loss.partition("@")
-    if name == "precision" and at:
-        if not (k.isascii() and k.isdigit() and 0 < int(k) < 2**31):
-            raise ValueError(f"precision@k needs a positive number k, got {loss!r}")
-        return RankingLoss(name, int(k))
-    known = (*RANKING_LOSSES, *LABELLING_LOSSES)
-    if at or name not in known or name == "precision":
-        raise ValueError(f"unknown ranking loss {loss!r}; known: {', '.join(known)}")
-    return RankingLoss(name)
 
 
 class RankingProblem(StructuredBase):
@@ -72,9 +25,9 @@ class RankingProblem(StructuredBase):
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. y: grades of relevance.
     qid: the query of each row; the rows of a query stand together. None: all rows are one query.
-    loss: see above. threshold: documents of a grade above it are relevant, for losses that know
-    only relevant or not. sample_weight: of the queries, multiplies C. bias: the value of a
-    constant feature, for the losses of plain classification.
+    loss: a name in RANKING_LOSSES, or a RankingLoss. threshold: documents of a grade above
+    it are relevant, for losses that know only relevant or not. sample_weight: of the queries,
+    multiplies C. bias: the value of a constant feature, for the losses of plain classification.
 
     Queries without two different grades cannot be ranked wrong: their loss is 0.
     """
@@ -88,7 +41,7 @@ class RankingProblem(StructuredBase):
         qid: ArrayLike | None = None,
         C: float = 1.0,
         *,
-        loss: str = "map",
+        loss: str | RankingLoss = "map",
         threshold: float = 0.0,
         sample_weight: ArrayLike | None = None,
         bias: float = 0.0,
@@ -98,11 +51,9 @@ class RankingProblem(StructuredBase):
         self.loss = ranking_loss_from(loss)
         self.X, self.rows, _ = make_rows(X, bias, threads)
         n = self.rows.n_rows
-        self.grades = check_grades(y, n)
         if not np.isfinite(threshold):
             raise ValueError(f"threshold must be finite, got {threshold}")
-        if not self.loss.graded:
-            self.grades = (self.grades > threshold).astype(np.float64)
+        self.grades = self.loss.relevance(check_grades(y, n), threshold)
         self.offsets = np.array([0, n]) if qid is None else query_offsets(qid, n)
         self.bias_scale = bias
         super().__init__(
@@ -117,9 +68,8 @@ class RankingProblem(StructuredBase):
                 f"nothing to learn: none of the {self.n_rows} queries has documents of "
                 f"{'different ' if self.loss.graded else ''}{what}"
             )
-        self._oracle = _core.ranking_oracle(
-            self.offsets, self.grades, self.loss.name, self.loss.k or 1
-        )
+        self._oracle = self.loss.oracle(self.offsets, self.grades)
+        self.may_fail = self.loss.compiled is None  # a loss in Python may be somebody's code
 
     @property
     def n_skipped(self) -> int:
@@ -172,9 +122,6 @@ class RankingProblem(StructuredBase):
             psi = np.append(psi, self.bias_scale * coefficients.sum())
         stored = np.flatnonzero(psi)
         return Constraint(SparseVector(stored, psi[stored]), loss)
-
-    def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
-        return [self.constraint(i, w) for i in range(self.n_rows)]
 
     def _finite(self, scores: Array) -> Array:
         finite = np.isfinite(scores)

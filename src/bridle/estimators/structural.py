@@ -1,0 +1,91 @@
+"""What the estimators of structural problems share: fit is a problem, its solution and a model."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+from bridle.errors import OracleError
+from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.fitting.task import Task
+from bridle.solvers import Solver
+from bridle.solving.loop import Callback, solve
+from bridle.solving.solution import Solution
+from bridle.structured.problem import StructuredBase
+from sklearn.utils.validation import check_is_fitted
+
+
+class Solved(Certified):
+    """The parameters of every structural estimator, and how its problem is solved."""
+
+    _hint: ClassVar[str] = ""  # what may help against a gap that was not reached
+
+    def __init__(
+        self,
+        C: float,
+        solver: str | Solver,
+        tol: float,
+        max_iter: int,
+        max_seconds: float | None,
+        callback: Callback | None,
+        random_state: Any,
+        n_threads: int | None,
+    ) -> None:
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def _solve(self, problem: StructuredBase, seed: int) -> Solution:
+        return solve(
+            problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
+            callbacks=self._callbacks(), seed=seed,
+        )  # fmt: skip
+
+    def _callbacks(self) -> tuple[Callback, ...]:
+        return callbacks_of(self.callback)
+
+    def _warn(self, solution: Solution, stacklevel: int) -> None:
+        """To whoever called `fit`."""
+        if not solution.converged:
+            message = solution.message + self._hint
+            warnings.warn(
+                GapWarning(message, solution.certificate, self.tol), stacklevel=stacklevel
+            )
+
+
+class Structural(Solved):
+    """An estimator that leaves a model behind, which can be kept in a file."""
+
+    model_: Any
+
+    def _fit(self, task: Task[Any, Any]) -> Self:
+        """Solve; if an oracle fails, the best model found before is kept."""
+        seed = seed_from(self.random_state)
+        try:
+            solution = self._solve(task.problem, seed)
+        except OracleError as error:
+            if error.solution is not None:
+                self._keep(task.fitted(error.solution, seed=seed), error.solution)
+            raise
+        self._keep(task.fitted(solution, seed=seed), solution)
+        self._warn(solution, stacklevel=4)
+        return self
+
+    def _keep(self, model: Any, solution: Solution) -> None:
+        self.model_ = model
+        self._keep_proof(solution)
+        self._show(model)
+
+    def _show(self, model: Any) -> None:
+        """Set the attributes of the fitted estimator."""
+        raise NotImplementedError
+
+    def to_model(self) -> Any:
+        """For `save_model`."""
+        check_is_fitted(self, "model_")
+        return self.model_

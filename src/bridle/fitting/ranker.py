@@ -1,0 +1,42 @@
+"""Rankers from the documents of queries."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bridle.fitting.task import Task
+from bridle.matrix.fingerprint import fingerprint
+from bridle.models.ranker import RankingModel
+from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
+from bridle.structured.ranking.problem import RankingProblem
+from numpy.typing import ArrayLike
+
+
+def ranking_task(
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    C: float,
+    *,
+    loss: str | RankingLoss = "map",
+    threshold: float = 0.0,
+    query_weight: ArrayLike | None = None,
+    zero_based: bool = False,
+    n_threads: int | None = None,
+) -> Task[RankingProblem, RankingModel]:
+    """A linear ranker of the documents X of relevance y."""
+    chosen = ranking_loss_from(loss)
+    if chosen.name in LABELLING_LOSSES:
+        raise ValueError(
+            f"the loss {chosen} is for classification, not for ranking: see MultivariateSVC"
+        )
+    problem = RankingProblem(
+        X, y, qid, C, loss=chosen, threshold=threshold, sample_weight=query_weight,
+        n_threads=n_threads,
+    )  # fmt: skip
+    model = partial(
+        RankingModel, loss=str(chosen), threshold=float(threshold), zero_based=zero_based,
+        fingerprint=fingerprint(X, y), n_queries=problem.n_rows,
+    )  # fmt: skip
+    return Task(problem, model)

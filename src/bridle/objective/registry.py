@@ -1,0 +1,45 @@
+"""Registries: a name for each thing of a kind, loaded when it is asked for.
+
+Names alone load nothing: the command line lists them, and NumPy takes its time.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Registry(dict[str, Any]):
+    """name -> a class, or where it is: "module:Class". Names are known without loading anything."""
+
+    def __init__(self, what: str, entries: Mapping[str, Any]) -> None:
+        super().__init__(entries)
+        self.what = what
+
+    def load(self, name: str) -> Any:
+        """The class of that name; ValueError says which there are."""
+        if name not in self:
+            raise ValueError(f"unknown {self.what} {name!r}; known: {', '.join(self)}")
+        entry = self[name]
+        return _at(entry) if isinstance(entry, str) else entry
+
+    def holds(self, thing: Any) -> bool:
+        """Whether its name stands for its class here."""
+        return thing.name in self and self.load(thing.name) is type(thing)
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's `__getattr__`: its names, each with the "module:name" that it stands for."""
+
+    def get(name: str) -> Any:
+        if name in homes:
+            return _at(homes[name])
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
+
+
+def _at(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,111 @@
+"""What a ranking loss is, and its oracle for all queries at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from bridle import _core
+from bridle.errors import OracleError
+from bridle.objective.registry import Registry
+from bridle.structured.ranking import LABELLING_LOSSES, RANKING_LOSSES
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RankingLoss:
+    """A loss of rankings. A subclass has a `name` and an `answer`, or the core's name of one.
+
+    Every psi is a sum of documents, psi(y) = sum_i c_i x_i, so that an output of a query is, to the
+    problem, a coefficient c_i for each document and a loss.
+    """
+
+    name: ClassVar[str] = ""
+    compiled: ClassVar[str | None] = None  # the core's name of its oracle
+    graded: ClassVar[bool] = False  # all grades count, rather than relevant (1) or not (0)
+    classifies: ClassVar[bool] = False  # plain classification may ask for it, too
+    shifts: ClassVar[bool] = False  # it depends on a common shift of the scores: on an intercept
+
+    def answer(self, grades: Array, scores: Array) -> tuple[ArrayLike, float]:
+        """The output of largest loss - sum_i c_i scores_i: its coefficients c and its loss.
+
+        Of one query, which has documents of different grades. It must be the maximum, exactly: the
+        certificate rests on it. The truth, c = 0 with loss 0, is one of the outputs.
+        """
+        raise NotImplementedError
+
+    def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
+        """What RankSVM.score is the mean of: one value for each query, better if larger."""
+        raise NotImplementedError(f"the loss {self} has no metric for rankings")
+
+    @property
+    def cutoff(self) -> int:
+        """The k of losses of the first k documents."""
+        return 1
+
+    def relevance(self, grades: ArrayLike, threshold: float) -> Array:
+        """The grades as this loss sees them."""
+        grades = np.asarray(grades, np.float64)
+        return grades if self.graded else (grades > threshold).astype(np.float64)
+
+    def oracle(self, offsets: Offsets, grades: Array) -> Any:
+        """Answers for the queries that begin at the offsets: compiled, or one by one."""
+        if self.compiled is None:
+            return QueryByQuery(self, offsets, grades)
+        return _core.ranking_oracle(offsets, grades, self.compiled, self.cutoff)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def ranking_loss_from(loss: str | RankingLoss) -> RankingLoss:
+    """A loss by its name, or the loss itself."""
+    if isinstance(loss, RankingLoss):
+        return loss
+    if not isinstance(loss, str):
+        raise TypeError(f"loss must be a name or a RankingLoss, got {type(loss).__name__}")
+    known = Registry("ranking loss", {**RANKING_LOSSES, **LABELLING_LOSSES})
+    name, at, k = loss.partition("@")
+    if not at or f"{name}@k" not in known:
+        return known.load(loss)()  # type: ignore[no-any-return]
+    if not (k.isascii() and k.isdigit() and 0 < int(k) < 2**31):
+        raise ValueError(f"{name}@k needs a positive number k, got {loss!r}")
+    return known.load(f"{name}@k")(int(k))  # type: ignore[no-any-return]
+
+
+class QueryByQuery:
+    """The compiled oracle's twin for a loss in Python."""
+
+    def __init__(self, loss: RankingLoss, offsets: Offsets, grades: Array) -> None:
+        self.loss, self.offsets, self.grades = loss, offsets, grades
+
+    def answers(
+        self, scores: Array, coefficients: Array, losses: Array, hinges: Array, n_threads: int
+    ) -> None:
+        """All queries: coefficients by document, loss and hinge by query."""
+        for q in range(len(losses)):
+            here = self._documents(q)
+            losses[q] = self.answer(q, scores[here], coefficients[here])
+            hinges[q] = losses[q] - coefficients[here] @ scores[here]
+
+    def answer(self, q: int, scores: Array, coefficients: Array) -> float:
+        """One query: its coefficients are written, its loss returned."""
+        grades = self.grades[self._documents(q)]
+        coefficients[:] = 0.0
+        if (grades == grades[0]).all():  # cannot be ranked wrong
+            return 0.0
+        try:
+            found, loss = self.loss.answer(grades, scores)
+            coefficients[:] = found
+        except Exception as error:
+            raise OracleError(q, f"the loss raised {type(error).__name__}: {error}") from error
+        if not (np.isfinite(coefficients).all() and np.isfinite(loss) and loss >= 0):
+            raise OracleError(q, f"coefficients must be finite, the loss also >= 0, got {loss}")
+        return float(loss)
+
+    def _documents(self, q: int) -> slice:
+        return slice(int(self.offsets[q]), int(self.offsets[q + 1]))

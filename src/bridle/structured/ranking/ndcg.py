@@ -1,0 +1,24 @@
+"""1 - NDCG over the whole list, gains 0 or 1, discount 1 / log2(1 + rank).
+
+(Chakrabarti, Khanna, Sawant & Bhattacharyya, "Structured learning for non-smooth ranking losses",
+KDD 2008.)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bridle.objective import metrics
+from bridle.structured.ranking.base import Array, RankingLoss
+from numpy.typing import ArrayLike
+
+
+class Ndcg(RankingLoss):
+    """1 - NDCG, relevant or not."""
+
+    name: ClassVar[str] = "ndcg"
+    compiled: ClassVar[str | None] = "ndcg"
+
+    def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
+        """NDCG (relevant or not)."""
+        return metrics.ndcg(grades, scores, qid, convention="burges")

@@ -1,0 +1,24 @@
+"""The fraction of (relevant, other) pairs in the wrong order.
+
+(Joachims, "A support vector method for multivariate performance measures", ICML 2005.)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bridle.objective import metrics
+from bridle.structured.ranking.base import Array, RankingLoss
+from numpy.typing import ArrayLike
+
+
+class Roc(RankingLoss):
+    """1 - ROC area."""
+
+    name: ClassVar[str] = "roc"
+    compiled: ClassVar[str | None] = "roc"
+    classifies: ClassVar[bool] = True
+
+    def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
+        """ROC area."""
+        return metrics.roc_area(grades, scores, qid)
