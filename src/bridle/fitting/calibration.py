@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
+from bridle.fitting.folds import without_folds
+from bridle.fitting.labels import Labels
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import Task
 from bridle.models.calibration import METHODS, Calibrator, Monotone, Sigmoid
 from bridle.models.deciding import pairs
+from bridle.solving.many import Watcher
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -19,6 +27,45 @@ def fit_calibrator(
     if method == "isotonic":
         return _fit_monotone(scores, positive, weights)
     raise ValueError(f"probability must be one of {METHODS} or False, got {method!r}")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How to get probabilities: from the scores of rows by models without their fold.
+
+    watch: sees the records of these models' problems, as in `Effort`.
+    """
+
+    method: str
+    watch: Watcher | None = None
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"probability must be one of {METHODS} or False, got {self.method!r}")
+
+    def fitted(
+        self, X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort
+    ) -> Calibrated | None:
+        """The maps, or None if Ctrl-C came before all folds were solved."""
+        effort = replace(effort, watch=self.watch, checkpoint=None)
+        held, counts = without_folds(X, labels, weights, task, effort, self.folds)
+        if held.interrupted:
+            return None
+        assert labels.codes is not None
+        found = fit_calibrators(
+            self.method, held.scores, labels.codes, labels.n_classes, task.multi_class, counts
+        )
+        return Calibrated(found, held.worst_gap, held.message)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The map of each decision function, and the largest gap of any fold, with its message."""
+
+    calibrators: list[Calibrator]
+    worst_gap: float
+    message: str
 
 
 def fit_calibrators(
