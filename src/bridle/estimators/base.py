@@ -133,14 +133,14 @@ def ending(callback: Callback | None) -> Callback | None:
     return say
 
 
-def checked_labels(y: NDArray[Any]) -> NDArray[Any]:
+def checked_labels(y: Any) -> NDArray[Any]:
     """Labels of classes, as scikit-learn sees it."""
     check_classification_targets(y)
-    return y
+    return np.asarray(y)
 
 
 def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes, in order, and each row's place among them, or -1: see `bridle.fitting.labels`."""
+    """The classes, in order, and each row's place among them: see `bridle.fitting.labels`."""
     labels = encode(checked_labels(y), weights)
     assert labels.codes is not None
     return labels.classes, labels.codes

@@ -122,6 +122,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     intercept_: Array
     dual_coef_: Array
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     calibrators_: list[Calibrator]
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
     # Of subclasses that have no such parameters.
@@ -211,7 +212,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _fit_elsewhere(self, X: Any, y: Any, sample_weight: Any) -> None:
         """On disk or on a cluster."""
-        rows, start = X, None
+        rows: Any = X
+        start = None
         if is_stored(X) and self.store_dual:
             refuse("disk", {"store_dual": self.store_dual})
         if is_remote(X):
@@ -309,7 +311,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if "calibrators" in model.info:
             entries = model.info["calibrators"]
             if len(entries) != len(model.intercept):
-                raise ValueError(f"{len(entries)} calibrations for {len(model.intercept)} functions")
+                raise ValueError(
+                    f"{len(entries)} calibrations for {len(model.intercept)} functions"
+                )
             self.calibrators_ = [calibrator_from(entry) for entry in entries]
 
     def to_model(self) -> LinearModel:
@@ -336,7 +340,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )  # fmt: skip
         estimator._keep_model(model)
         estimator.n_features_in_ = model.n_features
-        estimator.status_ = Status(model.info["status"]) if "status" in model.info else None
+        known = "status" in model.info
+        estimator.status_ = Status(model.info["status"]) if known else None  # type: ignore[assignment]
         if "feature_names" in model.info:
             estimator.feature_names_in_ = np.array(model.info["feature_names"], dtype=object)
         if "calibrators" in model.info:

@@ -1,4 +1,4 @@
-"""LinearSVCCV: LinearSVC with C chosen by cross-validation; see `bridle.fitting.cross_validation`."""
+"""LinearSVCCV: LinearSVC whose C is chosen; see `bridle.fitting.cross_validation`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from bridle.estimators.base import checked_labels
 from bridle.estimators.linear import MATRIX, LinearSVC
-from bridle.fitting.cross_validation import Choice, choose_C
+from bridle.fitting.cross_validation import Choice, choose_cost
 from bridle.fitting.labels import encode, row_weights
 from bridle.objective.bias import Bias
 from bridle.objective.losses import Loss
@@ -112,14 +112,15 @@ class LinearSVCCV(LinearSVC):
                 "LinearSVCCV needs all rows in this memory; of rows on disk or on a cluster, fit a "
                 "LinearSVC for each C, or use bridle.path, and score on rows held out"
             )
-        X, y = validate_data(self, X, y, **MATRIX)
+        X, found = validate_data(self, X, y, **MATRIX)
+        y = checked_labels(found)
         weights = row_weights(sample_weight, X.shape[0])
-        labels = encode(checked_labels(y), weights)
+        labels = encode(y, weights)
         splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
         folds = [np.asarray(test) for _, test in splits]
         with deferred_interrupt() as interrupted:
             seconds = self._left(began, CHOOSING)
-            choice = choose_C(
+            choice = choose_cost(
                 X, labels, weights, folds, self.Cs, task=self._task(1.0),
                 effort=self._effort(self._stop(seconds)), interrupted=interrupted,
             )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +49,7 @@ class Calibration:
         self, X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort
     ) -> Calibrated | None:
         """The maps, or None if Ctrl-C came before all folds were solved."""
-        effort = replace(effort, watch=self.watch, checkpoint=None)
+        began, effort = time.perf_counter(), replace(effort, watch=self.watch, checkpoint=None)
         held, counts = without_folds(X, labels, weights, task, effort, self.folds)
         if held.interrupted:
             return None
@@ -56,7 +57,8 @@ class Calibration:
         found = fit_calibrators(
             self.method, held.scores, labels.codes, labels.n_classes, task.multi_class, counts
         )
-        return Calibrated(found, held.worst_gap, held.message)
+        seconds = time.perf_counter() - began
+        return Calibrated(found, held.worst_gap, held.message, seconds)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Calibrated:
     calibrators: list[Calibrator]
     worst_gap: float
     message: str
+    seconds: float
 
 
 def fit_calibrators(

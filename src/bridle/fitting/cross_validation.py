@@ -61,7 +61,7 @@ class Choice:
         return int(np.isfinite(self.gaps).all(axis=0).sum())
 
 
-def choose_C(
+def choose_cost(
     X: Any,
     labels: Labels,
     weights: Array | None,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from bridle.fitting.calibration import Calibrated, Calibration
 from bridle.fitting.early_stopping import EarlyStopping
+from bridle.fitting.folds import shared
 from bridle.fitting.labels import Labels, class_weights, encode, row_costs, row_weights
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import (
@@ -43,7 +44,7 @@ from bridle.rows.cluster.dask_rows import as_rows, is_remote
 from bridle.rows.disk.stored import as_stored, is_stored
 from bridle.solving.many import Watcher, without_dual
 from bridle.solving.solution import Solution
-from bridle.solving.stopping import AnyOf, Seconds, Status, Stop
+from bridle.solving.stopping import Status
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -459,10 +460,3 @@ def _starts(model: Any, problems: Problems) -> list[_Point] | None:
         _Point(w, float(b), None if alpha is None else alpha[k][problems.rows_of(k)])
         for k, (w, b) in enumerate(zip(coef, model.intercept, strict=True))
     ]
-
-
-def shared(stop: Stop, n_fits: int) -> Stop:
-    """The rule of one fit among several that share the seconds evenly."""
-    return AnyOf(tuple(
-        Seconds(rule.s / n_fits) if isinstance(rule, Seconds) else rule for rule in stop.rules
-    ))  # fmt: skip

@@ -7,7 +7,7 @@ with two rows or more is in every fold's training rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual
-from bridle.solving.stopping import Status
+from bridle.solving.stopping import AnyOf, Seconds, Status, Stop
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -118,3 +118,23 @@ def without_folds(
         n_threads=effort.n_threads, watch=effort.watch, **task.formula,
     )  # fmt: skip
     return held, np.where(folds >= 0, row, 0.0)
+
+
+def cross_validated(
+    X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort, n_folds: int
+) -> tuple[float | None, float]:
+    """The accuracy on rows held out, by their weights, and the worst gap of any fold.
+
+    No accuracy if Ctrl-C left folds unsolved. The seconds in `effort.stop` are for all folds.
+    """
+    effort = replace(effort, stop=shared(effort.stop, n_folds))
+    held, _ = without_folds(X, labels, weights, task, effort, n_folds)
+    assert labels.codes is not None
+    return None if held.interrupted else held.accuracy(labels.codes, weights), held.worst_gap
+
+
+def shared(stop: Stop, n_fits: int) -> Stop:
+    """The rule of one fit among several that share the seconds evenly."""
+    return AnyOf(tuple(
+        Seconds(rule.s / n_fits) if isinstance(rule, Seconds) else rule for rule in stop.rules
+    ))  # fmt: skip

@@ -9,7 +9,7 @@ A row's cost is C times its own weight times that of its class, in every problem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from bridle.matrix.door import check_vector
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
-ClassWeight = Mapping[Any, float] | Sequence[float] | str | None
+# By label, or one for each class, or a function from the classes to those.
+ClassWeight = Mapping[Any, float] | Sequence[float] | Callable[[Any], Any] | str | None
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def class_weights(wanted: ClassWeight, classes: NDArray[Any], totals: Array) -> 
         # A class without weight, in a fold that holds all its rows out, has none to balance.
         return np.asarray(totals.sum() / (len(classes) * np.where(totals > 0, totals, 1.0)))
     if not isinstance(wanted, Mapping):
-        return check_vector(wanted, len(classes), "class_weight")
+        given: Any = wanted(classes) if callable(wanted) else wanted
+        return check_vector(given, len(classes), "class_weight")
     missing = [label for label in classes.tolist() if label not in wanted]
     if missing and len(classes) - len(missing) != len(wanted):
         raise ValueError(f"The classes, {missing}, are not in class_weight")

@@ -1,6 +1,6 @@
 """Classes into problems: the only place where fitting constructs problems.
 
-    "ovr"             class k against the rest, for each k:  y_i = +1 if row i is of class k, else -1
+    "ovr"             class k against the rest, for each k: y_i = +1 for rows of class k, else -1
     "ovo"             class i against class j, for each pair, on the rows of these two alone
     "crammer_singer"  all classes in one problem: each true class ahead of every other one,
 
@@ -34,6 +34,7 @@ from bridle.models.deciding import MultiClass, n_problems, pairs
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.objective.losses import Hinge, Loss, loss_from
+from bridle.objective.scaling import lam_to_C
 from bridle.problems.distributed import DistributedProblem
 from bridle.problems.kernel import KernelProblem
 from bridle.problems.linear import LinearProblem
@@ -74,6 +75,7 @@ class Task:
 
     class_weight: multiplies C for the rows of a class, in every problem. cost: of confusing one
     class with another, true class first, for "crammer_singer". kernel: None is a linear machine.
+    lam: instead of C, that of lam/2 |w|^2 + mean loss.
     """
 
     C: float = 1.0
@@ -84,6 +86,13 @@ class Task:
     class_weight: ClassWeight = None
     cost: ArrayLike | None = None
     kernel: KernelChoice | None = None
+    lam: float | None = None
+
+    def settled(self, n_rows: int) -> Task:
+        """The same with its C, now that the number of rows is known."""
+        if self.lam is None:
+            return self
+        return replace(self, C=lam_to_C(self.lam, n_rows), lam=None)
 
     @property
     def formula(self) -> dict[str, Any]:
@@ -199,11 +208,11 @@ class _InMemory(Problems):
     def __init__(
         self, X: Any, labels: Labels, task: Task, costs: ArrayLike | None, n_threads: int | None
     ) -> None:
-        super().__init__(task, labels)
         if labels.n_classes < 2:
             raise ValueError(f"there must be at least two classes, got {labels.n_classes}")
         self.X, self.n_threads = as_matrix(X), check_threads(n_threads)
         self.n_rows, self.n_features = self.X.shape
+        super().__init__(task.settled(self.n_rows), labels)
         self.costs = None if costs is None else np.asarray(costs, np.float64)
 
     def signs(self, k: int, rows: Any = slice(None)) -> Array:
@@ -335,8 +344,9 @@ class StoredProblems(Problems):
     """Rows on disk: one class after the other against the rest, each reads the file for itself."""
 
     def __init__(self, rows: StoredRows, task: Task, n_threads: int | None) -> None:
-        super().__init__(task, Labels(rows.classes, rows.class_counts.astype(np.float64)))
         self.rows, (self.n_rows, self.n_features) = rows, rows.shape
+        task, counts = task.settled(self.n_rows), rows.class_counts.astype(np.float64)
+        super().__init__(task, Labels(rows.classes, counts))
         base = StreamedProblem(
             rows.source, task.C, positive=float(rows.classes[-1]), memory=rows.memory,
             n_threads=n_threads, **task.formula,
@@ -361,8 +371,9 @@ class ClusterProblems(Problems):
     """
 
     def __init__(self, parts: Any, task: Task, checkpoint: Any = None) -> None:
-        self.base = DistributedProblem(parts, task.C, checkpoint=checkpoint, **task.formula)
-        self.facts = self.base.facts
+        base = DistributedProblem(parts, checkpoint=checkpoint, **task.formula)
+        self.facts, task = base.facts, task.settled(base.n_rows)
+        self.base = base.variant(C=task.C)
         super().__init__(task, Labels(self.facts.classes, self.facts.weights))
         per_class = class_weights(task.class_weight, self.labels.classes, self.labels.totals)
         if per_class is not None:

@@ -29,11 +29,17 @@ class Way:
 
     says: str  # with {name} and {why}
     reasons: Mapping[str, str]
+    command: str | None = None  # what the command line says, where that differs
 
     def refusal(self, name: str, shown: str) -> str | None:
         """The sentence about a parameter, shown in this way; None if the way has it."""
         why = self.reasons.get(name)
         return None if why is None else self.says.format(name=shown, why=why)
+
+    def command_refusal(self, name: str, option: str) -> str | None:
+        """The same about an option."""
+        why = self.reasons.get(name)
+        return None if why is None else (self.command or self.says).format(name=option, why=why)
 
 
 def _same(reason: str, *names: str) -> dict[str, str]:
@@ -51,6 +57,7 @@ WAYS: dict[str, Way] = {
             "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
         )
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits"),
+        "--memory has no {name}: {why}",
     ),
     "cluster": Way(
         "{name} is not available on a cluster: {why}",
@@ -59,16 +66,17 @@ WAYS: dict[str, Way] = {
             "scale": "no worker knows the others' largest values: scale the rows before they are "
             "converted",
             "sparse_coef": "the weights arrive dense; call `sparsify()` after the fit",
-            "early_stopping": "rows that are held out would have to be so on their workers; stop at "
-            "`tol`, `max_iter` or `max_seconds`",
-            "probability": f"calibration {_HELD_OUT}; calibrate the fitted model on rows of its own "
-            "with CalibratedClassifierCV",
+            "early_stopping": "rows that are held out would have to be so on their workers; stop "
+            "at `tol`, `max_iter` or `max_seconds`",
+            "probability": f"calibration {_HELD_OUT}; calibrate the fitted model on rows of its "
+            "own with CalibratedClassifierCV",
             "threads": "a worker has the threads that Dask gives it",
             "memory": "every worker has its part of the rows in memory",
         }
         | _same(_HELD_OUT, "folds", "search_c") | _same(_COMPARES, "kernel", *_OF_KERNELS)
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
         | _same(_CHECKPOINTS, "every", "resume"),
+        "--dask has no {name}: {why}",
     ),
     "stream": Way(
         "a stream is learned without {name}: {why}",
@@ -77,12 +85,13 @@ WAYS: dict[str, Way] = {
             "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS, "max_seconds",
             "max_epochs", "label_column", "hash_bits", "threads", "seed", "test", "proof", "trace",
             "memory", "dask", "checkpoint", "every", "resume",
-        ),
+        )
+        | {"C": "it has no number of rows: give --lam"},
     ),
     "file": Way("{name}: {why}", _OF_STREAMS),
     "kernel": Way(
         "{name} {why}",
-        _same(_LINEAR, "proof", "probability", "folds", "search_c", "checkpoint"),
+        _same(_LINEAR, "proof", "probability", "folds", "search_c", "checkpoint", "loss"),
     ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '

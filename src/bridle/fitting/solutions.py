@@ -68,7 +68,7 @@ class Solutions:
 
 @dataclass(frozen=True)
 class JointSolution(Solutions):
-    """The one solution of all classes, whose w is the table (feature, class), and how to read it."""
+    """The one solution of all classes, whose w is the table (feature, class)."""
 
     n_classes: int
     constant: float  # the value of the constant feature, the last of the table; 0 if none

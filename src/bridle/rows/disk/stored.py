@@ -1,7 +1,7 @@
 """Rows on disk: an Arrow file, and how much memory working on it may take.
 
-    rows = StoredRows("rows.arrow", memory="2G")
-    LinearSVC(C=1.0).fit(rows)
+rows = StoredRows("rows.arrow", memory="2G")
+LinearSVC(C=1.0).fit(rows)
 """
 
 from __future__ import annotations
