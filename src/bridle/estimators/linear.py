@@ -217,10 +217,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if is_stored(X) and self.store_dual:
             refuse("disk", {"store_dual": self.store_dual})
         if is_remote(X):
-            rows = self._rows_on_cluster(X, y, sample_weight)
+            remote = rows = self._rows_on_cluster(X, y, sample_weight)
             y = sample_weight = None
-            if self.warm_start and getattr(self, "cluster_", None) is rows:
-                start = rows.solved or None
+            if self.warm_start and getattr(self, "cluster_", None) is remote:
+                start = remote.solved or None
         task, effort = self._task(self.C), self._effort(self._stop(self.max_seconds))
         found = fit(
             rows, y, sample_weight=sample_weight, task=task, effort=effort,
