@@ -312,13 +312,14 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
 
 
 def _fit(options: TrainOptions, given: Opened, solver: Any, named: str) -> Fit:
-    from bridle.fitting.calibration import Calibration
     from bridle.fitting.fit import Extras, fit
 
-    extras = Extras(
-        scale=options.scale, store_dual=options.proof,
-        calibration=None if options.probability is None else Calibration(options.probability),
-    )  # fmt: skip
+    calibration = None
+    if options.probability is not None:
+        from bridle.fitting.calibration import Calibration
+
+        calibration = Calibration(options.probability)
+    extras = Extras(options.scale, calibration=calibration, store_dual=options.proof)
     with reported(), _two_classes(named), progress(options.gap) as show:
 
         def watching(labels: Labels) -> Any:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.calibration import Calibrated, Calibration
 from bridle.fitting.early_stopping import EarlyStopping
 from bridle.fitting.folds import shared
+from bridle.fitting.homes import home_of
 from bridle.fitting.labels import Labels, class_weights, encode, row_costs, row_weights
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import (
@@ -40,12 +40,13 @@ from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.models.scaling import divided, largest_values
 from bridle.objective.losses import loss_from
-from bridle.rows.cluster.dask_rows import as_rows, is_remote
-from bridle.rows.disk.stored import as_stored, is_stored
 from bridle.solving.many import Watcher, without_dual
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Status
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.fitting.calibration import Calibrated, Calibration
 
 Array = NDArray[np.float64]
 Watching = Callable[[Labels], Watcher | None]
@@ -149,8 +150,8 @@ def fit(
     """
     check_multi_class(task.multi_class)
     given = _Given(rows, labels, sample_weight, start)
-    home = _on_disk if is_stored(rows) else _on_cluster if is_remote(rows) else _in_memory
-    return home(given, task, effort, extras, watch)
+    homes = {"memory": _in_memory, "disk": _on_disk, "cluster": _on_cluster}
+    return homes[home_of(rows)](given, task, effort, extras, watch)
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,8 @@ class _Given:
 def _on_disk(
     given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
 ) -> Fit:
+    from bridle.rows.disk.stored import as_stored
+
     refuse_elsewhere("disk", task, extras)
     stored = as_stored(given.rows, given.labels, given.weights)
     problems = StoredProblems(stored, task, effort.n_threads)
@@ -178,6 +181,8 @@ def _on_disk(
 def _on_cluster(
     given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
 ) -> Fit:
+    from bridle.rows.cluster.dask_rows import as_rows
+
     refuse_elsewhere("cluster", task, extras)
     rows = as_rows(given.rows, given.labels, given.weights)
     problems = ClusterProblems(rows, task, effort.checkpoint)
@@ -430,6 +435,8 @@ def gathered(problems: Problems, solutions: Solutions) -> tuple[Array | None, st
     A worker may die after the last certificate, with what it alone had: the weights and the
     certificate are as good as before.
     """
+    if not isinstance(problems, ClusterProblems):
+        return problems.dual_variables(solutions), None
     from bridle.problems.distributed import LostError
 
     try:

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.fitting.early_stopping import JointValidation, Validation
+from bridle.fitting.homes import home_of
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
-from bridle.fitting.leave_one_out import xi_alpha_bound
-from bridle.fitting.polish import polished
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.door import as_matrix
 from bridle.matrix.labels import check_weights
@@ -35,17 +34,18 @@ from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
-from bridle.problems.distributed import DistributedProblem
-from bridle.problems.kernel import KernelProblem
 from bridle.problems.linear import LinearProblem
-from bridle.problems.streamed import StreamedProblem
-from bridle.rows.cluster.dask_rows import as_rows, is_remote
-from bridle.rows.disk.stored import StoredRows
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
-from bridle.structured.chain import ChainProblem
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.problems.distributed import DistributedProblem
+    from bridle.problems.kernel import KernelProblem
+    from bridle.problems.streamed import StreamedProblem
+    from bridle.rows.disk.stored import StoredRows
+    from bridle.structured.chain import ChainProblem
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -109,7 +109,10 @@ def linear_problem(
     n_threads: int | None = None,
 ) -> Any:
     """One problem of labels -1 and +1, on rows in memory or on a cluster."""
-    if is_remote(rows):
+    if home_of(rows) == "cluster":
+        from bridle.problems.distributed import DistributedProblem
+        from bridle.rows.cluster.dask_rows import as_rows
+
         return DistributedProblem(as_rows(rows, y, sample_weight), task.C, **task.formula)
     if y is None:
         raise ValueError("y is missing: only rows on a cluster bring their labels")
@@ -139,6 +142,8 @@ def joint_problem(
             'multi_class="crammer_singer" cannot leave the intercept unpenalised: bias must be '
             '"regularised" or "none"'
         )
+    from bridle.structured.chain import ChainProblem
+
     X = as_matrix(X)
     return ChainProblem(
         X, np.arange(X.shape[0] + 1), np.maximum(np.asarray(codes), 0), n_classes, task.C,
@@ -307,6 +312,8 @@ class KernelProblems(_InMemory):
         return rows_of_pair(self.codes(), self.sides(k), self._weights)
 
     def problem(self, k: int) -> KernelProblem:  # noqa: D102
+        from bridle.problems.kernel import KernelProblem
+
         rows, kernel, part = self.rows_of(k), self.kernel, self.X
         everything = len(rows) == self.n_rows
         if kernel.is_matrix:
@@ -331,6 +338,9 @@ class KernelProblems(_InMemory):
 
     def finished(self, k: int, solution: Solution) -> Solution:
         """Polished, and with a bound on the error of leaving a row out."""
+        from bridle.fitting.leave_one_out import xi_alpha_bound
+        from bridle.fitting.polish import polished
+
         problem = self._open.pop(k)
         if self._polish:
             solution = polished(problem, solution, self.solver("auto"))
@@ -344,6 +354,8 @@ class StoredProblems(Problems):
     """Rows on disk: one class after the other against the rest, each reads the file for itself."""
 
     def __init__(self, rows: StoredRows, task: Task, n_threads: int | None) -> None:
+        from bridle.problems.streamed import StreamedProblem
+
         self.rows, (self.n_rows, self.n_features) = rows, rows.shape
         task, counts = task.settled(self.n_rows), rows.class_counts.astype(np.float64)
         super().__init__(task, Labels(rows.classes, counts))
@@ -371,6 +383,8 @@ class ClusterProblems(Problems):
     """
 
     def __init__(self, parts: Any, task: Task, checkpoint: Any = None) -> None:
+        from bridle.problems.distributed import DistributedProblem
+
         base = DistributedProblem(parts, checkpoint=checkpoint, **task.formula)
         self.facts, task = base.facts, task.settled(base.n_rows)
         self.base = base.variant(C=task.C)
