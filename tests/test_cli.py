@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from bridle.cli import COMMANDS, main
 from bridle.cli.settings import make_solver
-from bridle.cli.train import classes_of
 from bridle.data import read_svmlight, write_svmlight
+from bridle.fitting.labels import classes_of
 from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix

@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 from bridle import DistributedProblem, Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus
-from bridle.fitting.cluster import gathered, solve_classes
+from bridle.fitting.fit import gathered
+from bridle.fitting.multiclass import Effort, solve_problems
+from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
 from bridle.rows.cluster.local import LocalParts, PartsLostError
 from bridle.rows.cluster.part import Against, Block, Order, Part
@@ -216,16 +218,17 @@ def test_workers_forget_what_nobody_can_ask_for(corpus, tmp_path):
     X, _ = corpus
     y = np.random.default_rng(0).integers(0, 4, X.shape[0])
     parts = LocalParts(X, y, 2)
-    problem = DistributedProblem(parts, 0.05, checkpoint=tmp_path)
-    found = solve_classes(problem, "auto", stop=STOP, seed=0, watch=None)
+    problems = ClusterProblems(parts, Task(0.05), tmp_path)
+    problem = problems.base
+    found = solve_problems(problems, Effort(stop=STOP))
     assert not any(part.runs for part in parts.parts)
     assert not list(tmp_path.iterdir())
     assert all(len(part.snapshots) <= 5 for part in parts.parts)  # one a class, one to be forgotten
-    alpha, lost = gathered(found)
+    alpha, lost = gathered(problems, found)
     assert lost is None
     assert alpha.shape == (4, len(y))
     parts.lose(1)
-    alpha, lost = gathered(found)
+    alpha, lost = gathered(problems, found)
     assert alpha is None
     assert "lost" in lost
     problem.rows.encode([1])

@@ -44,6 +44,7 @@ def test_train_and_predict(rings, tmp_path):
 def test_solvers_settings_and_refusals(rings, tmp_path):
     model = tmp_path / "model"
     options = ["--kernel", "rbf", "--solver", "pegasos", "--set", "batch=4", "--gap", 0.1]
+    options += ["--bias", "none"]  # pegasos has no free one
     assert run("train", rings, model, *options).exit_code in (0, 3)
     refused = run("train", rings, model, "--kernel", "rbf", "--loss", "squared_hinge")
     assert refused.exit_code == 2
@@ -55,16 +56,37 @@ def test_solvers_settings_and_refusals(rings, tmp_path):
 def test_several_classes(tmp_path):
     X, y = load_iris(return_X_y=True)
     dump_svmlight_file(X, y, str(tmp_path / "iris"), zero_based=False)
-    result = run("train", tmp_path / "iris", tmp_path / "model", "--kernel", "poly", "--json")
+    line = ["train", tmp_path / "iris", tmp_path / "model", "--kernel", "poly", "--json"]
+    result = run(*line, "--multiclass", "ovr")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert len(report["per_class"]) == 3
     assert report["error_train"] < 0.05
 
 
+def test_a_kernel_machine_is_that_of_svc(tmp_path):
+    """Pairs of classes, a free bias, class weights: the same numbers as the estimator's."""
+    X, y = load_iris(return_X_y=True)
+    X = X.astype(np.float32)
+    bridle.data.write_svmlight(tmp_path / "iris", X, y.astype(float))
+    result = run("train", tmp_path / "iris", tmp_path / "model", "--kernel", "rbf", "--weight",
+                 "1=2", "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    report, model = json.loads(result.stdout), bridle.load_model(tmp_path / "model")
+    svc = bridle.SVC(class_weight={1.0: 2.0}).fit(sp.csr_matrix(X), y.astype(float))
+    assert (model.multi_class, report["bias"], len(model.certificates)) == ("ovo", "free", 3)
+    assert model.certificate.primal == pytest.approx(svc.certificate_.primal, rel=1e-9)
+    np.testing.assert_allclose(
+        model.decision_function(X), svc.decision_function(X), rtol=1e-6, atol=1e-6
+    )
+    assert report["error_train"] == np.mean(svc.predict(X) != y)
+    told = run("predict", tmp_path / "iris", tmp_path / "model", tmp_path / "out", "--json")
+    assert json.loads(told.stdout)["error_test"] == report["error_train"]
+
+
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
 def test_a_model_comes_back_as_it_was(tmp_path, storage):
-    from bridle.fitting.one_vs_rest import solve_one_vs_rest
+    from bridle.fitting.multiclass import solve_one_vs_rest
     from bridle.models.header import Objective
     from bridle.objective.kernels import kernel_from
 

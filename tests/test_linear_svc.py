@@ -12,6 +12,7 @@ import pytest
 from bridle import LinearProblem, Pegasos, Status
 from bridle.errors import ModelError
 from bridle.estimators import GapWarning, LinearSVC
+from bridle.matrix.fingerprint import fingerprint
 from bridle.models.storage import load_model
 from bridle.problems.base import Judgement
 from scipy import sparse
@@ -413,6 +414,31 @@ def test_saved_and_loaded(n_classes, tmp_path):
     assert load_model(tmp_path / "model").objective.weighted
     with pytest.raises(NotFittedError):
         LinearSVC().save(tmp_path / "nothing")
+
+
+def test_the_file_knows_its_data(tmp_path):
+    """Also after a detour through another estimator."""
+    X, y = noisy(d=3, n_classes=3)
+    LinearSVC(0.5, class_weight="balanced", random_state=0).fit(X, y).save(tmp_path / "model")
+    model = load_model(tmp_path / "model")
+    assert (model.fingerprint, model.n_rows) == (fingerprint(X, y), len(y))
+    LinearSVC.load(tmp_path / "model").save(tmp_path / "again")
+    again = load_model(tmp_path / "again")
+    assert (again.fingerprint, again.n_rows, again.info) == (
+        model.fingerprint, model.n_rows, model.info,
+    )  # fmt: skip
+    assert again.objective == model.objective
+
+
+def test_the_proof_that_no_margin_is_hard_is_kept():
+    X, y = noisy(n=60, d=2)
+    with pytest.warns(GapWarning):
+        model = LinearSVC(np.inf, solver="dcd", random_state=0).fit(X, y)
+    assert model.status_ is Status.INFEASIBLE
+    assert model.proof_.sum() == pytest.approx(1.0)
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    assert np.abs((model.proof_ * signs) @ X).max() < 1e-6
+    assert LinearSVC(random_state=0).fit(X, y).proof_ is None
 
 
 def test_another_kind_of_model_is_no_linear_svc(tmp_path, monkeypatch):

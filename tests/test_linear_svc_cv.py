@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from bridle import LinearSVC, LinearSVCCV, Status
 from bridle.data.corpus import make_corpus
-from bridle.estimators.linear_cv import _Solved
 from bridle.fitting.c_path import Start
+from bridle.fitting.cross_validation import _Solved
 from bridle.objective.best_scale import best_scale, scale_within
 from bridle.problems.linear import LinearProblem
 from bridle.solving.loop import solve

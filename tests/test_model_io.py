@@ -347,7 +347,7 @@ def test_estimators_and_command_line_read_each_others_models(
     )
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["primal"] == pytest.approx(fitted.certificate_.primal)
-    assert json.loads(told.stdout)["trained_on_these_data"] is None  # estimators keep no record
+    assert json.loads(told.stdout)["trained_on_these_data"] is True
     save_model(tmp_path / "weighted", fitted.fit(X, y, np.full(80, 2.0)))
     told = CliRunner().invoke(
         main, ["certify", str(tmp_path / "d.svm"), str(tmp_path / "weighted")]

@@ -7,7 +7,7 @@ import pytest
 from bridle import LinearSVC, LinearSVCCV
 from bridle.fitting.calibration import fit_calibrator
 from bridle.fitting.folds import deal, held_out_scores
-from bridle.models.calibration import Monotone, Sigmoid, probabilities
+from bridle.models.calibration import Monotone, SigmoidMap, probabilities
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -197,7 +197,7 @@ def test_saved_and_loaded(tmp_path, method):
     model.save(tmp_path / "model")
     loaded = LinearSVC.load(tmp_path / "model")
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert isinstance(loaded.calibrators_[0], Sigmoid if method == "platt" else Monotone)
+    assert isinstance(loaded.calibrators_[0], SigmoidMap if method == "platt" else Monotone)
 
 
 def test_a_fold_that_falls_short_is_said():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from bridle.cli import main
 from bridle.data import read_svmlight, write_arrow, write_svmlight
-from bridle.fitting.multiclass import solve_multiclass
+from bridle.fitting.multiclass import solve_problems
 from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix, random_array
@@ -133,12 +133,12 @@ def test_seconds_are_for_all_fits_together(
 ) -> None:
     given = []
 
-    def spied(*arguments: Any, **options: Any) -> Any:
-        given.append(options["stop"])
-        return solve_multiclass(*arguments, **options)
+    def spied(problems: Any, effort: Any, **options: Any) -> Any:
+        given.append(effort.stop)
+        return solve_problems(problems, effort, **options)
 
-    monkeypatch.setattr("bridle.fitting.multiclass.solve_multiclass", spied)
-    monkeypatch.setattr("bridle.fitting.folds.solve_multiclass", spied)
+    monkeypatch.setattr("bridle.fitting.multiclass.solve_problems", spied)
+    monkeypatch.setattr("bridle.fitting.fit.solve_problems", spied)
     run("train", folder / "two.svm", tmp_path / "m", "--max-seconds", 3, *options)
     seconds = [rule.s for stop in given for rule in stop.rules if isinstance(rule, bridle.Seconds)]
     assert seconds == [share] * round(3 / share)
@@ -181,7 +181,7 @@ def test_scaling_is_part_of_the_model(folder: Path, tmp_path: Path, kernel: list
 
 
 def test_class_weights(folder: Path, tmp_path: Path) -> None:
-    """A weight of 3 is three copies, in the class's own problem."""
+    """A weight of 3 is three copies."""
     X, y = read_svmlight(folder / "two.svm")
     heavy = y == 1
     rows = np.concatenate([np.arange(len(y)), *[np.flatnonzero(heavy)] * 2])
@@ -200,8 +200,25 @@ def test_class_weights(folder: Path, tmp_path: Path) -> None:
         assert (told.exit_code, message in told.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("multiclass", ["ovr", "ovo", "crammer_singer"])
+def test_class_weights_are_those_of_the_estimator(
+    folder: Path, tmp_path: Path, multiclass: Any
+) -> None:
+    """They multiply C for the rows of the class, in every problem."""
+    X, y = read_svmlight(folder / "three.svm")
+    line = ["--weight", "2=3", "--multiclass", multiclass, "--gap", 1e-6]
+    told = report("train", folder / "three.svm", tmp_path / "m", *line)
+    svc = bridle.LinearSVC(class_weight={2: 3.0}, multi_class=multiclass, tol=1e-6).fit(X, y)
+    assert told["primal"] == pytest.approx(svc.certificate_.primal, rel=1e-5)
+    svc.save(tmp_path / "n")
+    for model in ("m", "n"):
+        again = report("certify", folder / "three.svm", tmp_path / model)
+        assert again["primal"] == pytest.approx(told["primal"], rel=1e-5)
+        assert again["trained_on_these_data"]
+
+
 @pytest.mark.parametrize("arguments", [
-    ["--kernel", "rbf", "--multiclass", "ovo"], ["--kernel", "rbf", "--folds", "3"],
+    ["--kernel", "rbf", "--multiclass", "crammer_singer"], ["--kernel", "rbf", "--folds", "3"],
     ["--kernel", "rbf", "--probability", "platt"], ["--multiclass", "crammer_singer", "--proof"],
     ["--multiclass", "crammer_singer", "--bias", "free"], ["--solver", "bcfw"],
     ["--multiclass", "crammer_singer", "--loss", "squared_hinge"], ["--folds", "1"],

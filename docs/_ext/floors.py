@@ -53,7 +53,11 @@ def draw() -> str:
         y += height + 6
     style = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14"'
     size = f'viewBox="0 0 {WIDTH} {y + PAD - 6}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n' + "\n".join(rows) + "\n</svg>\n"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n'
+        + "\n".join(rows)
+        + "\n</svg>\n"
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from bridle.cli.settings import make_solver
+from bridle.cli.options import C_options, check_cost
+from bridle.cli.settings import named_solvers
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -45,8 +46,7 @@ from bridle.cli.shared import (
     "--peers", default="", metavar="LIST",
     help="Other libraries, if installed: sklearn, liblinear, snapml.",
 )  # fmt: skip
-@click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]")
-@click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss.")
+@C_options
 @click.option(
     "--gap", type=Positive, default=1e-3, show_default=True,
     help="Stop each solver at this certified relative gap.",
@@ -91,10 +91,9 @@ def compare(
     Time spent on certificates is not charged to a solver. Exit code 3 if none reached the gap.
     """
     clock = Clock()
-    if C is not None and lam is not None:
-        raise click.UsageError("-c and --lam say the same thing: give one of them")
+    check_cost(C, lam)
     with reported():
-        methods = {text.strip(): _method(text) for text in solvers.split(",")}
+        methods = named_solvers(solvers)
     check_writable(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
@@ -128,11 +127,6 @@ def compare(
         click.echo(f"picture saved to {picture}" if drawn else "no picture: needs matplotlib")
     reached = any(run.certificate.relative_gap <= gap for run in result.runs)
     ctx.exit(REACHED if reached else NOT_REACHED)
-
-
-def _method(text: str) -> Any:
-    name, *settings = text.strip().split(":")
-    return make_solver(name, settings)
 
 
 def _signs(y: Any, data: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.settings import make_solver
+from bridle.cli.settings import named_solvers
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -81,7 +81,7 @@ def demo(
     from bridle.problems.linear import LinearProblem
 
     with reported():
-        methods = {name: _method(name) for name in solvers.split(",")}
+        methods = named_solvers(solvers)
         picture.parent.mkdir(parents=True, exist_ok=True)
     check_writable(picture)
     began = time.perf_counter()
@@ -119,11 +119,6 @@ def demo(
 
 
 HOW_TO_DRAW = "it needs matplotlib: pip install 'bridle[plot]'"
-
-
-def _method(text: str) -> Any:
-    name, *settings = text.strip().split(":")
-    return make_solver(name, settings)
 
 
 def _run(problem: Any, method: Any, gap: float, max_seconds: float, seed: int) -> Any:

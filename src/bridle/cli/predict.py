@@ -73,13 +73,11 @@ def predict(
     with clock.timing("read"):
         fitted = read_model(model, ("linear", "kernel"))
         rows = read_arrays(data, threads, fitted, labels=False, label_column=label_column)
-        if fitted.kind == "kernel":
+        if fitted.needs_matrix:
             from bridle.data.reading import with_matrix
 
             rows = with_matrix(rows)
         X, y = rows.X, rows.y
-    import numpy as np
-
     with reported(), clock.timing("solve"):
         sized = fit_width(fitted, X, data)
         values = sized.decision_function(X, n_threads=threads)
@@ -87,16 +85,10 @@ def predict(
         shown = values if scores else labels
         if probability:
             shown = _probabilities(sized, X, threads, model)
-    known = y is not None and bool(np.isin(y, fitted.classes).any())
-    error = float(np.mean(labels != y)) if known else None
+    error = _error(labels, y, fitted.classes)
     names = None if scores else {label: plain(label) for label in fitted.classes.tolist()}
     with clock.timing("write"), reported():
-        if output is not None:
-            with open(output, "w", encoding="utf-8") as file:
-                file.writelines(_lines(shown, names))
-        elif not as_json:
-            for chunk in _lines(shown, names):
-                click.echo(chunk, nl=False)
+        _write(_lines(shown, names), output, to_stdout=not as_json)
     if as_json:
         print_json({
             **size_report(X, threads), "model": str(model), "classes": fitted.classes.tolist(),
@@ -105,6 +97,23 @@ def predict(
         })  # fmt: skip
     elif error is not None:
         click.echo(f"error {percent(error)} on {len(labels):,} rows", err=True)
+
+
+def _error(labels: Any, y: Any, classes: Any) -> float | None:
+    """The error rate; None if no label of the data is one of the model's."""
+    import numpy as np
+
+    known = y is not None and bool(np.isin(y, classes).any())
+    return float(np.mean(labels != y)) if known else None
+
+
+def _write(lines: Iterator[str], output: Path | None, *, to_stdout: bool) -> None:
+    if output is not None:
+        with open(output, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+    elif to_stdout:
+        for chunk in lines:
+            click.echo(chunk, nl=False)
 
 
 def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.settings import make_solver
+from bridle.cli.settings import named_solvers
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -92,7 +92,7 @@ def report(
     """
     clock = Clock()
     with reported():
-        methods = {text.strip(): _method(text) for text in solvers.split(",")}
+        methods = named_solvers(solvers)
     check_writable(output, inputs=tuple(p for p in (data, test, names) if p is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
@@ -125,11 +125,6 @@ def report(
         )
         click.echo(f"report written to {output}")
     ctx.exit(REACHED if model["status"] == "converged" else NOT_REACHED)
-
-
-def _method(text: str) -> Any:
-    name, *settings = text.strip().split(":")
-    return make_solver(name, settings)
 
 
 def _names(path: Path | None, rows: Data) -> list[str]:

@@ -16,11 +16,14 @@ _WORDS = {
 }  # fmt: skip
 
 
-def make_solver(name: str, settings: Iterable[str], kind: str = "linear") -> Solver:
-    """A solver by its registered name with settings such as "batch=100"."""
+def make_solver(name: str, settings: Iterable[str], offers: frozenset[str] | None = None) -> Solver:
+    """A solver by its registered name with settings such as "batch=100".
+
+    offers: of the problem that it is for, where one name means several classes.
+    """
     from bridle.solvers import solver_class
 
-    cls = solver_class(name, kind)
+    cls = solver_class(name, offers)
     hints = get_type_hints(cls)
     known = {field.name: hints[field.name] for field in fields(cls)}
     chosen: dict[str, Any] = {}
@@ -41,28 +44,40 @@ def make_solver(name: str, settings: Iterable[str], kind: str = "linear") -> Sol
     return cls(**chosen)
 
 
+def named_solvers(texts: str) -> dict[str, Solver]:
+    """Solvers by name, from a list such as "dcd,pegasos:batch=100:project=no"."""
+    found = {}
+    for text in texts.split(","):
+        name, *settings = text.strip().split(":")
+        found[text.strip()] = make_solver(name, settings)
+    return found
+
+
 def parse(hint: Any, text: str) -> Any:
     """The value of this type that the text stands for; ValueError if there is none."""
-    if hint is bool:
-        if text.lower() not in _WORDS:
-            raise ValueError(text)
-        return _WORDS[text.lower()]
-    if hint is type(None):
-        if text.lower() != "none":
-            raise ValueError(text)
-        return None
     if hint in (int, float, str):
         return hint(text)
-    if get_origin(hint) is Literal:
-        for value in get_args(hint):
-            if str(value) == text:
-                return value
     if get_origin(hint) in (Union, types.UnionType):
-        for part in sorted(get_args(hint), key=lambda part: part is str):  # str takes anything
-            try:
-                return parse(part, text)
-            except ValueError:
-                continue
+        return _parse_any(get_args(hint), text)
+    words: dict[str, Any] = {}
+    if hint is bool:
+        words, text = _WORDS, text.lower()
+    elif hint is type(None):
+        words, text = {"none": None}, text.lower()
+    elif get_origin(hint) is Literal:
+        words = {str(value): value for value in get_args(hint)}
+    if text not in words:
+        raise ValueError(text)
+    return words[text]
+
+
+def _parse_any(hints: tuple[Any, ...], text: str) -> Any:
+    """The value of the first of these types that takes the text; str, which takes any, is last."""
+    for hint in sorted(hints, key=lambda hint: hint is str):
+        try:
+            return parse(hint, text)
+        except ValueError:
+            continue
     raise ValueError(text)
 
 

@@ -243,9 +243,8 @@ def fit_width(model: Any, X: Any, path: Path) -> Any:
         )
     if X.shape[1] == model.n_features:
         return model
-    # A kernel model widens data that are too narrow by itself.
-    narrow = X.shape[1] < model.n_features and model.kind == "kernel"
-    return model if narrow else model.resized(X.shape[1])
+    narrow = X.shape[1] < model.n_features
+    return model if narrow and model.widens else model.resized(X.shape[1])
 
 
 def same_classes(model: Any, X: Any, y: Any, path: Path) -> Any:

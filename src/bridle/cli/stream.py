@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+from bridle.cli.options import TrainOptions
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -23,90 +24,107 @@ from bridle.cli.shared import (
     reported,
 )
 
+if TYPE_CHECKING:
+    from bridle.fitting.online import OnlineSVM
+
 NAME = "standard input"
+LAM = 1e-4  # unless it is said
 
 
-def train_stream(
-    target: Path,
-    lam: float,
-    *,
-    rate: Any,
-    loss: str,
-    bias: str,
-    classes: str | None,
-    block: int,
-    quiet: bool,
-    as_json: bool,
-) -> int:
+def train_stream(options: TrainOptions, target: Path) -> int:
     """Learn until the end of input or Ctrl-C, write the model, and return the exit code.
 
     A bad line ends it with an error, after what was learned before it has been written.
     """
     clock = Clock()
-    if bias == "free":
+    if options.intercept == "free":
         raise click.UsageError("a stream is learned with a regularised bias, or none")
     check_writable(target)
-    import numpy as np
-    from bridle.fitting.online import OnlineSVM
     from bridle.models.storage import save_model
-    from bridle.solving.interruption import deferred_interrupt
 
-    learner, zero_based, ended, noted = None, False, False, 0
-    bad: InputError | ValueError | None = None
+    course = _Course(options)
     with reported():
-        blocks = _blocks(sys.stdin.buffer, block)
-        while True:
-            try:
-                X, y, zero_based = next(blocks)
-            except StopIteration:
-                break
-            except KeyboardInterrupt:
-                ended = True
-                break
-            except InputError as error:
-                bad = error
-                break
-            with deferred_interrupt() as interrupted:
-                if learner is None:
-                    seen = np.unique(y) if classes is None else _labels(classes)
-                    if len(seen) < 2:
-                        raise InputError(
-                            f"{NAME}: the first {len(y)} rows have a single label: name all labels "
-                            "with --classes, or read more rows at a time with --block"
-                        )
-                    learner = OnlineSVM(
-                        seen, lam, rate=rate, loss=loss, fit_intercept=bias != "none"
-                    )
-                try:
-                    learner.learn(X, y)
-                except ValueError as error:  # labels that are none of the classes
-                    bad = error
-                ended = bad is not None or interrupted()
-            if ended:
-                break
-            if learner.n_rows >= 2 * noted and not quiet:
-                _note(learner)
-                noted = learner.n_rows
-        if bad is not None and (learner is None or learner.n_rows == 0):
-            raise bad
-        if learner is None:
-            raise InputError(f"{NAME}: no rows to learn from")
-        save_model(target, replace(learner.to_model(), zero_based=zero_based))
-        if bad is not None:
+        course.run(_blocks(sys.stdin.buffer, options.block))
+        learner = course.learner
+        if learner is None or learner.n_rows == 0:
+            raise course.bad or InputError(f"{NAME}: no rows to learn from")
+        save_model(target, replace(learner.to_model(), zero_based=course.zero_based))
+        if course.bad is not None:
             kept = f"{target} has what was learned from the first {learner.n_rows:,} rows"
-            raise InputError(f"{bad}; {kept}")
-    if as_json:
+            raise InputError(f"{course.bad}; {kept}")
+    if options.as_json:
         print_json({
-            "solver": "online", "lam": lam, "rate": rate, "rows": learner.n_rows,
+            "solver": "online", "lam": learner.lam, "rate": options.rate, "rows": learner.n_rows,
             "features": learner.n_features, "progressive_error": learner.progressive_error,
-            "status": "interrupted" if ended else "end", "model": str(target),
+            "status": "interrupted" if course.interrupted else "end", "model": str(target),
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
-    elif not quiet:
-        if noted < learner.n_rows:
+    elif not options.quiet:
+        if course.noted < learner.n_rows:
             _note(learner)
         click.echo(f"model written to {target}")
-    return NOT_REACHED if ended else REACHED
+    return NOT_REACHED if course.interrupted else REACHED
+
+
+@dataclass
+class _Course:
+    """What became of a stream so far: the learner, and what ended it before its end."""
+
+    options: TrainOptions
+    learner: OnlineSVM | None = None
+    zero_based: bool = False
+    interrupted: bool = False
+    bad: Exception | None = None
+    noted: int = 0  # rows, when last something was said
+
+    def run(self, blocks: Iterator[tuple[Any, Any, bool]]) -> None:
+        """Learn from all blocks, until one is bad or Ctrl-C comes."""
+        from bridle.solving.interruption import deferred_interrupt
+
+        while self.bad is None and not self.interrupted:
+            try:
+                X, y, self.zero_based = next(blocks)
+            except StopIteration:
+                return
+            except KeyboardInterrupt:
+                self.interrupted = True
+                return
+            except InputError as error:
+                self.bad = error
+                return
+            with deferred_interrupt() as interrupted:
+                self.learn(X, y)
+                self.interrupted = interrupted()
+
+    def learn(self, X: Any, y: Any) -> None:
+        """From one block."""
+        if self.learner is None:
+            self.learner = self.begin(y)
+        try:
+            self.learner.learn(X, y)
+        except ValueError as error:  # labels that are none of the classes
+            self.bad = error
+            return
+        if self.learner.n_rows >= 2 * self.noted and not self.options.quiet:
+            _note(self.learner)
+            self.noted = self.learner.n_rows
+
+    def begin(self, y: Any) -> OnlineSVM:
+        """A learner of the labels that are named, or of those in the first block."""
+        import numpy as np
+        from bridle.fitting.online import OnlineSVM
+
+        options = self.options
+        seen = np.unique(y) if options.classes is None else _labels(options.classes)
+        if len(seen) < 2:
+            raise InputError(
+                f"{NAME}: the first {len(y)} rows have a single label: name all labels with "
+                "--classes, or read more rows at a time with --block"
+            )
+        return OnlineSVM(
+            seen, LAM if options.lam is None else options.lam, rate=options.rate,
+            loss=options.loss, fit_intercept=options.intercept != "none",
+        )  # fmt: skip
 
 
 def _note(learner: Any) -> None:

@@ -10,15 +10,15 @@ import click
 from bridle.cli.shared import NOT_REACHED, REACHED, Clock, print_json, progress, reported
 
 if TYPE_CHECKING:
-    from bridle.fitting.task import Task
+    from bridle.fitting.task import StructuralTask
     from bridle.solvers import Solver
     from bridle.solving.solution import Solution
 
 
 def solve_task(
-    make: Callable[[], Task[Any, Any]], name: str, solver: str | Solver, *, clock: Clock,
+    make: Callable[[], StructuralTask[Any, Any]], name: str, solver: str | Solver, *, clock: Clock,
     gap: float, max_epochs: float, max_seconds: float | None = None, seed: int,
-) -> tuple[Task[Any, Any], Solution]:  # fmt: skip
+) -> tuple[StructuralTask[Any, Any], Solution]:  # fmt: skip
     """The task and its solution; name: what the progress is shown under."""
     from bridle.solving.loop import solve
     from bridle.solving.stopping import Epochs, Gap, Seconds

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
+import math
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.dialect import DialectError, translate
+from bridle.cli.options import TrainOptions, check_cost, refuse_options, train_options
+from bridle.cli.outcome import (
+    Outcome,
+    called,
+    check_outputs,
+    conclude,
+    split_time,
+    talk_of,
+)
 from bridle.cli.settings import make_solver
 from bridle.cli.shared import (
     NOT_REACHED,
@@ -18,39 +30,22 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
-    InputFileOrStream,
-    NotNegative,
     OutputFile,
-    Positive,
-    Size,
-    bias_option,
     check_writable,
-    fit_width,
-    json_option,
-    loss_option,
-    peak_rss_mb,
-    percent,
     plain,
-    print_json,
     progress,
     read_arrays,
     reported,
-    seed_option,
     size_report,
-    table_options,
-    threads_option,
-    to_json,
-)  # fmt: skip
-from bridle.objective.kernels import KERNELS
+)
 
 if TYPE_CHECKING:
-    from bridle.fitting.classes import Machines
-    from bridle.fitting.stored import StoredRows
-    from bridle.models.kernel import KernelModel
-    from bridle.models.linear import LinearModel
+    from bridle.fitting.fit import Fit
+    from bridle.fitting.labels import Labels
+    from bridle.fitting.multiclass import Effort
+    from bridle.fitting.problems import Task
 
-CALIBRATION_FOLDS = 5
-TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
+FOLDS = 5
 EPILOG = """\b
 Examples:
   bridle train news.svm news.model -c 0.1 --test news.test.svm
@@ -77,451 +72,161 @@ class TrainCommand(click.Command):
         if translation.native and "--quiet" not in translation.native:
             native = shlex.join(translation.native)
             click.echo(f"bridle: LIBLINEAR's options stand for: {native}", err=True)
-        if any(arg == "--dask" or arg.startswith("--dask=") for arg in args):
-            from bridle.cli.cluster import on_dask  # the same options, but many files
-
-            arguments = translation.arguments
-            code = on_dask(self).main(arguments, prog_name=ctx.command_path, standalone_mode=False)
-            ctx.exit(code)
         return super().parse_args(ctx, translation.arguments)
 
 
 @click.command(cls=TrainCommand, epilog=EPILOG)
-@click.argument("data", type=InputFileOrStream)
-@click.argument("model", type=OutputFile, required=False)
-@click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]")
-@click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss.")
-@click.option(
-    "--gap", type=NotNegative, default=1e-3, show_default=True,
-    help="Stop at this certified relative duality gap (P - D) / P.",
-)  # fmt: skip
-@click.option("--solver", default="auto", show_default=True, help="Name of the method.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE",
-    help="A hyper-parameter of the solver; may be repeated.",
-)  # fmt: skip
-@loss_option
-@bias_option
-@click.option(
-    "--bias-scale", type=Positive, default=1.0, show_default=True,
-    help="Value of the constant feature of a regularised intercept.",
-)  # fmt: skip
-@click.option(
-    "--weight", "weights", multiple=True, metavar="LABEL=W",
-    help="Rows of a class weigh W in the class's own problem; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--multiclass", type=click.Choice(["ovr", "ovo", "crammer_singer"]), default="ovr",
-    show_default=True, help="Several classes: against the rest, in pairs, or in one problem.",
-)  # fmt: skip
-@click.option("--scale", is_flag=True, help="Divide each feature by its largest absolute value.")
-@click.option(
-    "--probability", type=click.Choice(["platt", "isotonic"]),
-    help="Calibrate probabilities, for predict --probability.",
-)  # fmt: skip
-@click.option(
-    "--folds", type=click.IntRange(2, 1000),
-    help="Cross-validate: print the accuracy, write no model.",
-)  # fmt: skip
-@click.option(
-    "--search-c", is_flag=True,
-    help="Cross-validate C = 2^-10, 2^-9, ... (from -c on, if given); write no model.",
-)  # fmt: skip
-@click.option(
-    "--kernel", type=click.Choice([name for name in KERNELS if name != "precomputed"]),
-    help="Train a kernel machine; without it, a linear one.",
-)  # fmt: skip
-@click.option(
-    "--gamma", default="scale", show_default=True, help="Of the kernel: a number, scale or auto."
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DATA [MODEL]"
 )
-@click.option("--degree", type=int, default=3, show_default=True, help="Of the poly kernel.")
-@click.option("--coef0", type=float, default=0.0, show_default=True, help="Of poly and sigmoid.")
-@click.option(
-    "--max-seconds", type=Positive,
-    help="Stop solving after so many seconds; folds and calibrations share them.",
-)  # fmt: skip
-@click.option(
-    "--max-epochs", type=Positive, default=1000, show_default=True,
-    help="Stop after so many passes over the data.",
-)  # fmt: skip
-@click.option(
-    "--rate", type=click.Choice(["decaying", "constant"]), default="decaying", show_default=True,
-    help="Of DATA = -: the step; constant for a source that changes.",
-)  # fmt: skip
-@click.option(
-    "--classes", metavar="LIST",
-    help="Of DATA = -: all labels, separated by commas.  [default: those of the first block]",
-)  # fmt: skip
-@click.option(
-    "--block", type=click.IntRange(1), default=1000, show_default=True,
-    help="Of DATA = -: rows that are learned at a time.",
-)  # fmt: skip
-@table_options
-@threads_option
-@seed_option
-@click.option("--test", type=InputFile, help="Data to measure the error on.")
-@click.option(
-    "--proof", is_flag=True,
-    help="Keep the dual variables in the model file: what proves its certificate.",
-)  # fmt: skip
-@json_option
-@click.option("--quiet", is_flag=True, help="Print nothing.")
-@click.option(
-    "--trace", type=OutputFile, help="Write the course of the run: .csv, or JSON lines (.jsonl)."
-)
-@click.option(
-    "--memory", type=Size, metavar="SIZE",
-    help="Never have more than this in memory, such as 2G: DATA is an .arrow file (see convert), "
-    "read in every epoch if it must be.",
-)  # fmt: skip
-@click.option("--checkpoint", type=OutputFile, help="Save the run to this file at intervals.")
-@click.option(
-    "--every", type=Positive, default=60.0, show_default=True,
-    help="Seconds between two checkpoints.",
-)  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one.")
-@click.option(
-    "--dask", metavar="ADDRESS", expose_value=False,  # see TrainCommand
-    help="Train on the workers of this Dask scheduler: bridle train --dask tcp://HOST:8786 "
-    "FILES.arrow... [MODEL]; with --help, what else it takes.",
-)  # fmt: skip
+@train_options
 @click.pass_context
-def train(
-    ctx: click.Context,
-    /,
-    *,
-    data: Path | None,
-    model: Path | None,
-    C: float | None,
-    lam: float | None,
-    gap: float,
-    solver: str,
-    settings: tuple[str, ...],
-    loss: str,
-    bias: Any,
-    bias_scale: float,
-    weights: tuple[str, ...],
-    multiclass: Any,
-    scale: bool,
-    probability: str | None,
-    folds: int | None,
-    search_c: bool,
-    kernel: str | None,
-    gamma: str,
-    degree: int,
-    coef0: float,
-    max_seconds: float | None,
-    max_epochs: float,
-    rate: Any,
-    classes: str | None,
-    block: int,
-    threads: int | None,
-    seed: int,
-    test: Path | None,
-    proof: bool,
-    as_json: bool,
-    quiet: bool,
-    trace: Path | None,
-    memory: int | None,
-    checkpoint: Path | None,
-    every: float,
-    resume: bool,
-    **tables: Any,
-) -> None:
+def train(ctx: click.Context, /, **given: Any) -> None:
     """Train on DATA (svmlight, .npz, .csv, .parquet, .arrow) and write MODEL with its certificate.
 
     Without MODEL it is written beside the data, as DATA.model. Time limits and Ctrl-C end with the
     best model so far. DATA = - learns online from svmlight lines on standard input. LIBLINEAR's
-    options (-s, -B, -e, -v, -C, -wi, -q) are understood.
+    options (-s, -B, -e, -v, -C, -wi, -q) are understood. On a cluster (--dask) DATA are .arrow
+    files that all workers can read, and what cannot be had there is refused, with a reason.
     """
-    clock = Clock()
-    if C is not None and lam is not None:
-        raise click.UsageError("-c and --lam say the same thing: give one of them")
-    _check_options(kernel, loss, proof, multiclass, probability, folds is not None or search_c)
-    if folds is not None or search_c:
-        _refuse(ctx, NEED_A_MODEL, "--folds and --search-c write no model: leave out")
-    if data is not None:
-        _refuse(ctx, OF_STREAMS, "only a stream, DATA = -, has")
-    else:
-        others = {parameter.name or "" for parameter in ctx.command.params}
-        _refuse(ctx, others - WITH_STREAMS - OF_STREAMS, "a stream is learned without")
+    options = TrainOptions(**given)
+    check_cost(options.C, options.lam)
+    if options.dask is not None and options.C is not None and math.isinf(options.C):
+        raise click.UsageError("--dask has no -c inf: its dual variables have no bounds")
+    refuse_options(ctx, options)
+    files, target = files_and_target(ctx, options)
+    if options.stream:
         from bridle.cli.stream import train_stream
 
-        if C is not None:
-            raise click.UsageError("a stream has no number of rows: give --lam, not -c")
-        if model is None:
-            raise click.UsageError("say where to write the MODEL of a stream")
-        code = train_stream(
-            model, 1e-4 if lam is None else lam, rate=rate, loss=loss, bias=bias,
-            classes=classes, block=block, quiet=quiet, as_json=as_json,
-        )  # fmt: skip
-        ctx.exit(code)
-    target = model if model is not None else data.with_name(data.name + ".model")
-    if memory is not None:
-        others = {parameter.name or "" for parameter in ctx.command.params}
-        _refuse(ctx, others - WITH_MEMORY, "rows on disk are trained without")
-    if checkpoint is None:
-        _refuse(ctx, {"every", "resume"}, "only a run with --checkpoint has")
-    elif kernel is not None or multiclass != "ovr" or folds is not None or search_c:
-        raise click.UsageError("--checkpoint is for linear machines, one against the rest")
-    kind = "kernel" if kernel is not None else "linear" if memory is None else "streamed"
-    kind = "structured" if multiclass == "crammer_singer" else kind
+        ctx.exit(train_stream(options, target))
     with reported():
-        method = make_solver(solver, settings, kind=kind)
-    if folds is None and not search_c:
-        inputs = tuple(path for path in (data, test) if path is not None)
-        check_outputs(target, trace, inputs)
-        if checkpoint is not None:
-            check_writable(checkpoint, inputs=(*inputs, *([target] if target.exists() else [])))
-    with clock.timing("read"):
-        stored = None if memory is None else _stored(data, memory)
-        rows: Any = stored
-        if stored is None:
-            rows = read_arrays(data, threads, weights=True, **tables)
-            if kind != "linear" or folds is not None or search_c or probability is not None:
-                from bridle.data.reading import with_matrix
+        solver = make_solver(options.solver, options.settings, offers=options.offers)
+    if options.validating:
+        ctx.exit(REACHED if validate(options, files[0], solver) else NOT_REACHED)
+    inputs = tuple(path for path in (*files, options.test) if path is not None and path.exists())
+    check_outputs(target, options.trace, inputs)
+    check_checkpoint(options, inputs, target)
+    ctx.exit(learn(options, files, target, solver))
 
-                rows = with_matrix(rows)  # these cut and multiply; others need the arrays alone
-        X: Any = rows.X if stored is None else stored
-        y: Any = rows.y if stored is None else None
-    import numpy as np
-    from bridle.fitting.multiclass import solve_multiclass
-    from bridle.models.deciding import about
-    from bridle.models.scaling import divided, largest_values
-    from bridle.objective.kernels import kernel_from
-    from bridle.objective.scaling import lam_to_C
-    from bridle.solving.checkpoint import Checkpoint
-    from bridle.solving.many import without_dual
-    from bridle.solving.stopping import Epochs, Gap, Seconds
 
-    if stored is None:
-        labels, codes = classes_of(y)
-    else:
-        labels, codes = stored.classes, None
-    if len(labels) < 2:
-        raise InputError(f"{data}: every row has the label {plain(labels[0])}: nothing to learn")
-    stop = Gap(gap) | Epochs(max_epochs)
-    if max_seconds is not None:
-        fits = folds or (5 if search_c else 1 if probability is None else 1 + CALIBRATION_FOLDS)
-        stop = stop | Seconds(max_seconds / fits)
-    sizes = largest_values(X) if scale else None
-    solved = X if sizes is None else divided(X, sizes)
-    class_weight = class_weights(weights, labels)
-    options: dict[str, Any] = {
-        "loss": loss, "bias": bias, "bias_scale": bias_scale, "solver": method, "stop": stop,
-        "seed": seed, "n_threads": threads, "multi_class": multiclass,
-    }  # fmt: skip
-    row_weight = None
-    if class_weight is not None and multiclass == "ovr":
-        options["own_weight"] = class_weight
-    elif class_weight is not None:
-        row_weight = class_weight[codes]
-    if stored is None and rows.weight is not None:
-        row_weight = rows.weight if row_weight is None else row_weight * rows.weight
-    if search_c or folds is not None:
-        from bridle.cli.validation import cross_validate, search
+def files_and_target(ctx: click.Context, options: TrainOptions) -> tuple[list[Path], Path]:
+    """What to read and what to write."""
+    if options.dask is not None:
+        return _files_of_cluster(options.paths)
+    data, *others = options.paths
+    if len(others) > 1:
+        raise click.UsageError(f"Got unexpected extra argument ({others[1]})")
+    if not options.stream:
+        InputFile.convert(data, None, ctx)
+    elif not others:
+        raise click.UsageError("say where to write the MODEL of a stream")
+    target = others[0] if others else data.with_name(data.name + ".model")
+    return [data], OutputFile.convert(target, None, ctx)
 
-        start = C if C is not None or lam is None else lam_to_C(lam, X.shape[0])
-        how = search if search_c else cross_validate
-        with reported():
-            reached = how(
-                solved, codes, len(labels), start, folds or 5, row_weight, rows.weight, options,
-                gap, quiet=quiet, as_json=as_json,
-            )  # fmt: skip
-        ctx.exit(REACHED if reached else NOT_REACHED)
-    if C is None:
-        C = 1.0 if lam is None else lam_to_C(lam, X.shape[0])
-    names = [plain(c) for c in labels]
-    several = len(labels) > 2 and multiclass != "crammer_singer"
 
-    def called(k: int) -> str:
-        return about(multiclass, np.array(names), k) if several else method.name
+def _files_of_cluster(paths: tuple[Path, ...]) -> tuple[list[Path], Path]:
+    """The last name is MODEL if it does not end in .arrow; else it is the first file's."""
+    files = [path for path in paths if path.suffix == ".arrow"]
+    others = [path for path in paths if path.suffix != ".arrow"]
+    if not files or len(others) > 1 or (others and others[0] != paths[-1]):
+        raise click.UsageError("with --dask, give .arrow files (see bridle convert), then MODEL")
+    target = others[0] if others else files[0].with_name(files[0].name + ".model")
+    return files, target
 
-    with reported(), progress(gap) as show, clock.timing("solve"):
-        settled = (
-            None if kernel is None else kernel_from(kernel, solved, _gamma(gamma), degree, coef0)
-        )
-        if settled is not None:
-            options["kernel"] = settled
-        how_to: dict[str, Any] = {"watch": lambda k, record: show(called(k), record)}
-        if checkpoint is not None:
-            how_to["checkpoint"] = Checkpoint(checkpoint, every, resume)
-        if stored is None:
-            result = solve_multiclass(
-                solved, codes, len(labels), C, sample_weight=row_weight, **options, **how_to
-            )
-        else:
-            del options["multi_class"]
-            result = stored.solve(C, keep=None if proof else without_dual, **options, **how_to)
-    split_certify_time(clock, result)
-    calibrators = None
-    if probability is not None and result.status.value != "interrupted":
-        with clock.timing("calibrate"), reported():
-            calibrators = _calibrate(
-                probability, solved, codes, len(labels), C, row_weight, rows.weight, options, seed
-            )
-    from bridle.matrix.fingerprint import fingerprint
-    from bridle.models.header import Objective
-    from bridle.models.linear import LinearModel
 
-    info: dict[str, Any] = {
-        "solver": method.name, "settings": list(settings), "seed": seed, "gap": gap,
-        "status": result.status.value, **_columns_info(rows),
-    }  # fmt: skip
-    if class_weight is not None:
-        info["class_weight"] = class_weight.tolist()
-    if calibrators is not None:
-        info["calibrators"] = calibrators
-    common: dict[str, Any] = {
-        "classes": labels,
-        "objective": Objective(loss, C, bias, bias_scale, weighted=rows.weight is not None),
-        "certificates": tuple(solution.certificate for solution in result.solutions),
-        "fingerprint": fingerprint(X, y) if stored is None else stored.fingerprint(),
-        "n_rows": X.shape[0],
-        "zero_based": rows.zero_based,
-        "info": info,
-        "scale": sizes,
-    }
-    fitted: LinearModel | KernelModel
-    if settled is None:
-        alpha = _dual_variables(result, codes, row_weight) if proof else None
-        coef = result.coef if sizes is None else result.coef / sizes
-        fitted = LinearModel(
-            coef=coef, intercept=result.intercept, alpha=alpha, multi_class=multiclass, **common
-        )
-    else:
-        from bridle.models import kernel as kernel_model
-
-        with reported():
-            found: Any = result
-            fitted = kernel_model.KernelModel.from_solutions(solved, found, settled, **common)
-    outputs = Outputs(target, trace, test, threads, as_json, quiet)
-    conclude(
-        ctx, clock, outputs, str(data), fitted, result, called, size_report(X, threads),
-        lambda: float(np.mean(fitted.predict(X, n_threads=threads) != y)) if stored is None
-        else stored.error_rate(result.coef, result.intercept),
-    )  # fmt: skip
+def check_checkpoint(options: TrainOptions, inputs: tuple[Path, ...], target: Path) -> None:
+    """Fail before the work if it cannot be written."""
+    path = options.checkpoint
+    if path is None:
+        return
+    if options.dask is None:
+        check_writable(path, inputs=(*inputs, *([target] if target.exists() else [])))
+    elif not path.is_dir():
+        raise InputError(f"{path}: there is no such folder")
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """What a run is to leave behind."""
+class OpenedRows:
+    """Rows to learn from, and what is known of where they come from."""
 
-    target: Path
-    trace: Path | None
-    test: Path | None
-    threads: int | None
-    as_json: bool
-    quiet: bool
-
-
-def conclude(
-    ctx: click.Context,
-    clock: Clock,
-    outputs: Outputs,
-    data: str,
-    fitted: LinearModel | KernelModel,
-    result: Machines,
-    called: Callable[[int], str],
-    sizes: dict[str, Any],
-    error_train: Callable[[], float],
-    more: dict[str, Any] | None = None,
-) -> None:
-    """Write the model and the trace, report, and end with the exit code.
-
-    called: what problem k is called. more: what else belongs into the report.
-    """
-    from bridle.models.storage import save_model
-
-    several = len(result.solutions) > 1
-    with clock.timing("write"), reported():
-        save_model(outputs.target, fitted)
-        if outputs.trace is not None:
-            names = [called(k) for k in range(len(result.solutions))]
-            _write_trace(outputs.trace, result, names)
-    tested = outputs.test is not None
-    report = {
-        **_objective_report(fitted),
-        "status": result.status.value,
-        "message": _message(result, called),
-        "epochs": result.epochs,
-        **sizes,
-        "error_train": error_train(),
-        "error_test": (
-            None if outputs.test is None else _error_on(outputs.test, fitted, outputs.threads)
-        ),
-        "model": str(outputs.target),
-        "classes": fitted.classes.tolist(),
-        "per_class": (
-            _per_class(fitted.classes, result) if several and result.multi_class == "ovr" else None
-        ),
-        **(more or {}),
-        "seconds": clock.report(),
-        "peak_rss_mb": peak_rss_mb(),
-    }
-    if outputs.as_json:
-        print_json(report)
-    elif not outputs.quiet:
-        _print(report, data, tested)
-    ctx.exit(REACHED if result.status.value == "converged" else NOT_REACHED)
+    rows: Any
+    labels: Any = None
+    weight: Any = None
+    zero_based: bool | None = None  # None: the fit knows
+    columns: Any = None
 
 
-NEED_A_MODEL = {"probability", "proof", "test", "trace"}
-OF_STREAMS = {"rate", "classes", "block"}
-WITH_MEMORY = {
-    "data", "model", "C", "lam", "gap", "solver", "settings", "loss", "bias", "bias_scale",
-    "max_seconds", "max_epochs", "threads", "seed", "test", "proof", "as_json", "quiet", "trace",
-    "memory", "checkpoint", "every", "resume",
-}  # fmt: skip
-WITH_STREAMS = {"data", "model", "C", "lam", "loss", "bias", "as_json", "quiet"}
+@contextlib.contextmanager
+def opened(options: TrainOptions, files: list[Path]) -> Iterator[OpenedRows]:
+    """The rows in memory, on disk or on a cluster."""
+    if options.dask is not None:
+        with _on_cluster(options.dask) as rows_of:
+            yield OpenedRows(rows_of(files))
+    elif options.memory is not None:
+        yield OpenedRows(_stored(files[0], options.memory))
+    else:
+        yield _read(options, files[0])
 
 
-def _refuse(ctx: click.Context, names: set[str], why: str) -> None:
-    """An option that would change nothing is an error."""
-    for parameter in ctx.command.params:
-        if parameter.name in names:
-            source = ctx.get_parameter_source(parameter.name)
-            if source is click.core.ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"{why} {parameter.opts[-1]}")
+def _read(options: TrainOptions, data: Path) -> OpenedRows:
+    rows = read_arrays(
+        data, options.threads, weights=True, label_column=options.label_column,
+        hash_bits=options.hash_bits,
+    )  # fmt: skip
+    return OpenedRows(rows.X, rows.y, rows.weight, rows.zero_based, rows.columns)
 
 
-def _check_options(
-    kernel: str | None,
-    loss: str,
-    proof: bool,
-    multiclass: str,
-    probability: str | None,
-    validating: bool,
-) -> None:
-    if multiclass == "crammer_singer" and proof:
-        raise click.UsageError("--multiclass crammer_singer keeps no --proof")
-    if kernel is None:
-        return
-    if loss != "hinge" or proof:
-        raise click.UsageError("kernel machines have the hinge loss, and keep no --proof")
-    if multiclass != "ovr" or probability is not None or validating:
+def _stored(data: Path, memory: int) -> Any:
+    if data.suffix != ".arrow":
         raise click.UsageError(
-            "--multiclass, --probability, --folds and --search-c are for linear machines"
+            f"--memory reads rows from an .arrow file: bridle convert {data} {data.stem}.arrow"
         )
+    from bridle.rows.disk.stored import StoredRows
+
+    with reported():
+        return StoredRows(data, memory)
 
 
-def classes_of(y: Any) -> tuple[Any, Any]:
-    """As np.unique(y, return_inverse=True), without sorting where there are two classes."""
-    import numpy as np
+@contextlib.contextmanager
+def _on_cluster(address: str) -> Iterator[Any]:
+    """A function from files to rows on the workers of this scheduler."""
+    try:
+        from bridle.rows.cluster.dask_rows import ClusterError, DaskRows
+        from distributed import Client
+    except ImportError as error:
+        raise InputError("--dask needs the extra: pip install bridle[dask]") from error
+    try:
+        with reported(), Client(address, timeout="10s") as client:  # type: ignore[no-untyped-call]
+            yield lambda files: DaskRows(client, files)
+    except ClusterError as error:
+        raise InputError(str(error)) from error
 
-    if y.dtype.kind == "f" and (low := y.min()) < (high := y.max()):
-        above = y == high
-        if (above | (y == low)).all():
-            return np.array([low, high]), above.astype(np.int64)
-    return np.unique(y, return_inverse=True)
+
+def task_of(options: TrainOptions) -> Task:
+    """What is to be learned; the class weights come with the labels."""
+    from bridle.fitting.problems import KernelChoice, Task
+
+    choice = None
+    if options.kernel is not None:
+        choice = KernelChoice(options.kernel, _gamma(options.gamma), options.degree, options.coef0)
+    return Task(
+        1.0 if options.C is None else options.C, options.loss, options.intercept,
+        options.bias_scale, options.way, kernel=choice, lam=options.lam,
+        class_weight=partial(class_weights, options.class_weight) if options.class_weight else None,
+    )  # fmt: skip
+
+
+def _gamma(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text  # a word, which kernels know or not
 
 
 def class_weights(given: tuple[str, ...], classes: Any) -> Any:
-    """One weight for each class, or None if nothing was said."""
+    """From LABEL=W, one weight for each class; those that are not named weigh 1."""
     import numpy as np
 
-    if not given:
-        return None
     weights, names = np.ones(len(classes)), [plain(label) for label in classes]
     for text in given:
         label, _, number = text.rpartition("=")
@@ -531,190 +236,117 @@ def class_weights(given: tuple[str, ...], classes: Any) -> Any:
             raise InputError(
                 f"--weight {text}: expected LABEL=W, with one of the labels {', '.join(names)}"
             ) from None
-        try:
-            weights[known] = float(number)
-        except ValueError:
+        with contextlib.suppress(ValueError):
             weights[known] = -1.0
+            weights[known] = float(number)
         if not 0 < weights[known] < np.inf:
             raise InputError(f"--weight {text}: the weight must be a positive number")
     return weights
 
 
-def _calibrate(
-    method: str,
-    X: Any,
-    codes: Any,
-    n_classes: int,
-    C: float,
-    row_weight: Any,
-    counts: Any,
-    options: dict[str, Any],
-    seed: int,
-) -> list[dict[str, Any]] | None:
-    """Calibrators as JSON, fitted to scores of rows by models that have not seen them.
+def effort_of(options: TrainOptions, solver: Any) -> Effort:
+    """How to go about it."""
+    from bridle.fitting.multiclass import Effort
+    from bridle.solving.checkpoint import Checkpoint
+    from bridle.solving.stopping import Epochs, Gap, Seconds
 
-    row_weight: in the objective; counts: in the calibration, None if each row counts 1.
-    """
-    import numpy as np
-    from bridle.fitting.calibration import fit_calibrators
-    from bridle.fitting.folds import deal, held_out_scores
-
-    row = np.ones(len(codes)) if row_weight is None else row_weight
-    counts = np.ones(len(codes)) if counts is None else counts
-    folds = deal(np.where(counts > 0, codes, -1), CALIBRATION_FOLDS, seed)
-    held = held_out_scores(
-        X, codes, n_classes, C, folds, lambda mask: np.where(mask, row, 0.0), **options
-    )
-    if held.interrupted:
-        return None
-    found = fit_calibrators(method, held.scores, codes, n_classes, options["multi_class"], counts)
-    return [calibrator.as_dict() for calibrator in found]
+    stop = Gap(options.gap) | Epochs(options.max_epochs)
+    if options.max_seconds is not None:
+        stop = stop | Seconds(options.max_seconds)
+    saves: Any = options.checkpoint
+    if saves is not None and options.dask is None:
+        saves = Checkpoint(saves, options.every, options.resume)
+    # Of a kernel machine "auto" is more than a solver: small ones go on to the last digits.
+    by_name = options.kernel is not None and options.solver == "auto" and not options.settings
+    chosen = "auto" if by_name else solver
+    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves)
 
 
-def _stored(data: Path, memory: int) -> StoredRows:
-    """Rows that stay on disk."""
-    if data.suffix != ".arrow":
-        raise click.UsageError(
-            f"--memory reads rows from an .arrow file: bridle convert {data} {data.stem}.arrow"
-        )
-    from bridle.fitting.stored import StoredRows
+def validate(options: TrainOptions, data: Path, solver: Any) -> bool:
+    """Cross-validate; whether every fold reached the gap."""
+    from bridle.cli.validation import cross_validate, search
 
-    with reported():
-        return StoredRows(data, memory)
+    given = _read(options, data)
+    from bridle.fitting.folds import cross_validated
+    from bridle.fitting.labels import encode, row_weights
+    from bridle.models.scaling import divided, largest_values
 
-
-def _columns_info(rows: Any) -> dict[str, Any]:
-    """What a model must know of the table it was trained on; nothing for other files."""
-    if rows.columns is None:
-        return {}
-    names = {} if rows.columns.hash_bits else {"feature_names": list(rows.columns.numbers)}
-    return {"columns": rows.columns.as_dict(), **names}
-
-
-def _dual_variables(result: Machines, codes: Any, row_weight: Any) -> Any:
-    """A row for each problem; the dual variables of rows that are not in it are zero."""
-    import numpy as np
-    from bridle.fitting.one_vs_one import rows_of
-    from bridle.models.deciding import pairs
-
-    alphas = [solution.alpha for solution in result.solutions]
-    if result.multi_class != "ovo":
-        return np.vstack(alphas)
-    weight = np.ones(len(codes)) if row_weight is None else row_weight
-    table = np.zeros((len(alphas), len(codes)))
-    for own, alpha, pair in zip(table, alphas, pairs(int(codes.max()) + 1), strict=True):
-        own[rows_of(codes, pair, weight)] = alpha
-    return table
+    X, task = given.rows, task_of(options)
+    with reported(), _two_classes(str(data)):
+        weights = row_weights(given.weight, X.shape[0])
+        labels = encode(given.labels, weights)
+        task = task.settled(X.shape[0])
+        solved = divided(X, largest_values(X)) if options.scale else X
+        n_folds, effort = options.folds or FOLDS, effort_of(options, solver)
+        given_C = task.C if options.C is not None or options.lam is not None else None
+        return (search if options.search_c else cross_validate)(
+            lambda C: cross_validated(
+                solved, labels, weights, replace(task, C=C), effort, n_folds
+            ),
+            given_C, n_folds, options.gap, quiet=options.quiet, as_json=options.as_json,
+        )  # fmt: skip
 
 
-def _gamma(text: str) -> float | str:
+def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -> int:
+    """Fit, write the model and what else is asked for, report, and return the exit code."""
+    clock = Clock()
+    named = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    with contextlib.ExitStack() as stack:
+        with clock.timing("read"):
+            given = stack.enter_context(opened(options, files))
+        with clock.timing("solve"):
+            found = _fit(options, given, solver, named)
+        error_train = found.error_rate(options.threads)
+    split_time(clock, found)
+    if found.lost is not None:
+        click.echo(f"bridle: the model has no --proof: {found.lost}", err=True)
+    info = {
+        "settings": list(options.settings), "seed": options.seed, "gap": options.gap,
+        **_columns_info(given.columns),
+    }  # fmt: skip
+    zero_based = found.model.zero_based if given.zero_based is None else given.zero_based
+    model = replace(found.model, info=found.model.info | info, zero_based=zero_based)
+    sizes = size_report(given.rows, options.threads) if options.dask is None else {}
+    outcome = Outcome(model, found, error_train, sizes | talk_of(given.rows, found))
+    return conclude(options, clock, outcome, target, named)
+
+
+def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> Fit:
+    from bridle.fitting.fit import Extras, fit
+
+    calibration = None
+    if options.probability is not None:
+        from bridle.fitting.calibration import Calibration
+
+        calibration = Calibration(options.probability)
+    extras = Extras(options.scale, calibration=calibration, store_dual=options.proof)
+    with reported(), _two_classes(named), progress(options.gap) as show:
+
+        def watching(labels: Labels) -> Any:
+            return lambda k, record: show(called(options, labels, k, solver.name), record)
+
+        # On a cluster a certificate that only shows how it goes costs a pass: for those who look.
+        blind = options.dask is not None and not sys.stderr.isatty() and options.trace is None
+        return fit(
+            given.rows, given.labels, sample_weight=given.weight, task=task_of(options),
+            effort=effort_of(options, solver), extras=extras, watch=None if blind else watching,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _two_classes(data: str) -> Iterator[None]:
+    from bridle.fitting.labels import OneClassError
+
     try:
-        return float(text)
-    except ValueError:
-        return text  # a word, which kernel_from knows or not
+        yield
+    except OneClassError as error:
+        said = f"every row has the label {plain(error.label)}: nothing to learn"
+        raise InputError(f"{data}: {said}") from error
 
 
-def check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -> None:
-    """Fail before the work if the model or the trace cannot be written."""
-    check_writable(target, inputs=inputs)
-    if trace is None:
-        return
-    if trace.suffix not in TRACE_SUFFIXES:
-        raise click.BadParameter(
-            f"{trace}: the name must end in one of {', '.join(TRACE_SUFFIXES)}",
-            param_hint="--trace",
-        )
-    check_writable(trace, inputs=inputs)
-
-
-def split_certify_time(clock: Clock, result: Machines) -> None:
-    """Divide the solving time as the threads spent it."""
-    last = [solution.trace[-1] for solution in result.solutions]
-    certifying = sum(record.seconds_certify for record in last)
-    solving = sum(record.seconds_solver for record in last)
-    wall = clock.parts["solve"]
-    clock.parts["certify"] = wall * certifying / max(certifying + solving, 1e-12)
-    clock.parts["solve"] = wall - clock.parts["certify"]
-
-
-def _objective_report(model: LinearModel | KernelModel) -> dict[str, Any]:
-    from bridle.objective.scaling import C_to_lam
-
-    objective, certificate = model.objective, model.certificate
-    return {
-        "solver": model.info["solver"],
-        "C": objective.C,
-        "lam": C_to_lam(objective.C, model.n_rows),
-        "loss": objective.loss,
-        "bias": objective.bias,
-        "primal": certificate.primal,
-        "dual": certificate.dual,
-        "relative_gap": certificate.relative_gap,
-        "source": certificate.source,
-    }
-
-
-def _per_class(classes: Any, result: Machines) -> list[dict[str, Any]]:
-    return [
-        {
-            "class": label, "primal": s.certificate.primal, "dual": s.certificate.dual,
-            "relative_gap": s.certificate.relative_gap, "status": s.status.value,
-            "epochs": s.epochs,
-        }
-        for label, s in zip(classes.tolist(), result.solutions, strict=True)
-    ]  # fmt: skip
-
-
-def _error_on(test: Path, model: LinearModel | KernelModel, threads: int | None) -> float | None:
-    """The error rate; None if the file has none of the model's labels."""
-    import numpy as np
-
-    rows = read_arrays(test, threads, model)
-    if not np.isin(rows.y, model.classes).any():
-        click.echo(f"bridle: {test}: none of its labels is one of the model's classes", err=True)
-        return None
-    guesses = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
-    return float(np.mean(guesses != rows.y))
-
-
-def _message(result: Machines, called: Any) -> str:
-    if len(result.solutions) == 1:
-        return result.solutions[0].message
-    worst, name = result.worst, called(result.worst_index)
-    reached = sum(solution.converged for solution in result.solutions)
-    many = f"{reached} of {len(result.solutions)} problems converged"
-    return f"{many}; the worst is {name}: {worst.message}"
-
-
-def _write_trace(path: Path, result: Machines, names: list[str]) -> None:
-    rows = [
-        ({"class": names[k].removeprefix("class ")} if len(names) > 1 else {}) | row
-        for k, solution in enumerate(result.solutions)
-        for row in solution.trace.as_dicts()
-    ]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        if path.suffix == ".csv":
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        else:
-            file.writelines(to_json(row) + "\n" for row in rows)
-
-
-def _print(report: dict[str, Any], data: str, tested: bool) -> None:
-    seconds = report["seconds"]
-    click.echo(
-        f"{data}: {report['rows']:,} rows, {report['features']:,} features, "
-        f"{report['nnz']:,} non-zeros, read in {seconds['read']:.2g} s"
-    )
-    click.echo(f"{report['solver']}: {report['message']}")
-    click.echo(
-        f"primal {report['primal']:.8g}, dual {report['dual']:.8g}, C {report['C']:.6g}, "
-        f"lam {report['lam']:.6g}; {seconds['solve']:.2g} s solving, "
-        f"{seconds['certify']:.2g} s certifying"
-    )
-    errors = f"training error {percent(report['error_train'])}"
-    if tested:
-        errors += f", test error {percent(report['error_test'])}"
-    click.echo(errors)
-    click.echo(f"model written to {report['model']}")
+def _columns_info(columns: Any) -> dict[str, Any]:
+    """What a model must know of the table it was trained on; nothing for other files."""
+    if columns is None:
+        return {}
+    names = {} if columns.hash_bits else {"feature_names": list(columns.numbers)}
+    return {"columns": columns.as_dict(), **names}

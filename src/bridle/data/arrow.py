@@ -178,6 +178,8 @@ class ArrowRows:
     (the first row of each batch, and the number of rows).
     """
 
+    __arrow_rows__ = True  # see `bridle.rows.homes`
+
     def __init__(self, path: StrPath) -> None:
         self.path = os.fspath(path)
         self._descriptor = os.open(path, os.O_RDONLY)

@@ -164,6 +164,31 @@ class _CsvRows:
 def read_parquet(path: StrPath, wanted: Wanted) -> Data:
     """Rows and labels of a Parquet file."""
     name = os.fsdecode(path)
+    pa, table = _parquet_table(path, name)
+    names = list(table.column_names)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{name}: two columns have the same name")
+    texts = tuple(n for n in names if _is_arrow_text(pa.types, table.schema.field(n).type))
+    columns = _columns(names, wanted, texts, name)
+    if columns.text and columns.hash_bits is None:
+        raise ValueError(
+            f"{name}: column {columns.text[0]!r} is text; --hash-bits N makes features of it"
+        )
+    used = {columns.label, *columns.numbers, *columns.text} & set(names)
+    block = {n: _parquet_column(pa, table.column(n), n, columns, n in texts, name) for n in used}
+    if not table.num_rows:
+        raise ValueError(f"{name}: has no rows")
+    try:
+        return _assemble(columns, names, iter([block]), name, lambda row: row + 1)
+    except _TextError as found:
+        raise ValueError(
+            f"{name}: row {found.row + 1}: column {found.column!r}: expected a number, "
+            f"found {found.value!r:.40}"
+        ) from None
+
+
+def _parquet_table(path: StrPath, name: str) -> tuple[Any, Any]:
+    """Pyarrow and the table."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -176,39 +201,24 @@ def read_parquet(path: StrPath, wanted: Wanted) -> Data:
             raise
         first = (str(error).splitlines() or ["?"])[0]
         raise ValueError(f"{name}: not a Parquet file that can be read: {first:.200}") from error
-    names = list(table.column_names)
-    if len(set(names)) != len(names):
-        raise ValueError(f"{name}: two columns have the same name")
-    texts = tuple(n for n in names if _is_arrow_text(pa.types, table.schema.field(n).type))
-    columns = _columns(names, wanted, texts, name)
-    if columns.text and columns.hash_bits is None:
-        raise ValueError(
-            f"{name}: column {columns.text[0]!r} is text; --hash-bits N makes features of it"
-        )
-    block = {}
-    for n in {columns.label, *columns.numbers, *columns.text} & set(names):
-        values = table.column(n)
-        if values.null_count:
-            row = values.is_null().to_numpy().argmax() + 1
-            raise ValueError(f"{name}: row {row}: column {n!r} is null")
-        kind = values.type
-        if n in texts:
-            block[n] = values.cast(pa.string()).to_pylist()
-        elif n in columns.text:
-            raise ValueError(f"{name}: column {n!r} is {kind}, but text to the model")
-        elif pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            block[n] = values.to_numpy().astype(np.float64)
-        else:
-            raise ValueError(f"{name}: column {n!r} is neither numbers nor text, but {kind}")
-    if not table.num_rows:
-        raise ValueError(f"{name}: has no rows")
-    try:
-        return _assemble(columns, names, iter([block]), name, lambda row: row + 1)
-    except _TextError as found:
-        raise ValueError(
-            f"{name}: row {found.row + 1}: column {found.column!r}: expected a number, "
-            f"found {found.value!r:.40}"
-        ) from None
+    return pa, table
+
+
+def _parquet_column(
+    pa: Any, values: Any, column: str, columns: Columns, is_text: bool, name: str
+) -> Any:
+    """Numbers as float64, or a list of strings."""
+    if values.null_count:
+        row = values.is_null().to_numpy().argmax() + 1
+        raise ValueError(f"{name}: row {row}: column {column!r} is null")
+    kind = values.type
+    if is_text:
+        return values.cast(pa.string()).to_pylist()
+    if column in columns.text:
+        raise ValueError(f"{name}: column {column!r} is {kind}, but text to the model")
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return values.to_numpy().astype(np.float64)
+    raise ValueError(f"{name}: column {column!r} is neither numbers nor text, but {kind}")
 
 
 def _columns(names: list[str], wanted: Wanted, text: tuple[str, ...], where: str) -> Columns:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import html
 import os
+import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from bridle.matrix.door import check_vector
+from bridle.fitting.labels import encode
 from bridle.models.storage import save_model
 from bridle.objective.certificate import Certificate, Record
 from bridle.solving.loop import Callback
+from bridle.solving.many import Watcher
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -98,34 +99,11 @@ def warn_of_gap(solution: Solution, tol: float) -> None:
         warnings.warn(GapWarning(solution.message, solution.certificate, tol), stacklevel=3)
 
 
-@dataclass(frozen=True)
-class Point:
-    """Where to start from."""
-
-    w: Array
-    b: float
-    alpha: Array | None
-
-
 def seed_from(random_state: Any) -> int:
     """A seed from scikit-learn's random_state: an int, None, or a RandomState."""
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def row_weights(sample_weight: ArrayLike | float | None, n_rows: int) -> Array | None:
-    """The user's weights, checked; None if there are none."""
-    if sample_weight is None:
-        return None
-    if np.isscalar(sample_weight):
-        sample_weight = np.full(n_rows, sample_weight)
-    weights = check_vector(sample_weight, n_rows, "sample_weight")
-    if (weights < 0).any():
-        raise ValueError("sample_weight must not be negative")
-    if not weights.any():
-        raise ValueError("sample_weight must not be zero everywhere")
-    return weights
 
 
 def stop_of(tol: float, max_iter: float, max_seconds: float | None) -> Stop:
@@ -155,46 +133,27 @@ def ending(callback: Callback | None) -> Callback | None:
     return say
 
 
-def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes, in order, and each row's place among them.
-
-    A row of weight zero is as good as absent: a class that has no other rows does not exist, and
-    its rows get the code -1.
-    """
+def checked_labels(y: Any) -> NDArray[Any]:
+    """Labels of classes, as scikit-learn sees it."""
     check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if weights is not None:
-        seen = np.bincount(codes, weights=weights > 0, minlength=len(classes)) > 0
-        codes = np.where(seen, np.cumsum(seen) - 1, -1)[codes]
-        classes = classes[seen]
-    if len(classes) < 2:
-        rows = "rows" if weights is None else "rows with positive sample weights"
-        raise ValueError(f"the {rows} must be of at least two classes, got 1 class: {classes[0]}")
-    return classes, codes
+    return np.asarray(y)
 
 
-def with_class_weight(
-    weights: Array | None,
-    class_weight: Mapping[Any, float] | str | None,
-    classes: NDArray[Any],
-    codes: NDArray[np.intp],
-) -> Array | None:
-    """Row weights times the weight of each row's class.
+def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes, in order, and each row's place among them: see `bridle.fitting.labels`."""
+    labels = encode(checked_labels(y), weights)
+    assert labels.codes is not None
+    return labels.classes, labels.codes
 
-    "balanced" gives every class the same total; rows count as much as they weigh.
-    """
-    if class_weight is None:
-        return weights
-    base = np.ones(len(codes)) if weights is None else weights
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f'class_weight must be a dict, "balanced" or None, got {class_weight!r}'
-            )
-        used = codes >= 0
-        totals = np.bincount(codes[used], weights=base[used], minlength=len(classes))
-        # A class without weight, in a fold that holds all its rows out, has none to balance.
-        per_class = totals.sum() / (len(classes) * np.where(totals > 0, totals, 1.0))
-    else:
-        per_class = compute_class_weight(dict(class_weight), classes=classes, y=classes)
-    return np.asarray(base * per_class[codes], np.float64)
+
+def watcher_of(callback: Callback | None) -> Watcher | None:
+    """A callback that sees the records of all problems, one at a time; see `ending`."""
+    told, lock = ending(callback), threading.Lock()
+    if told is None:
+        return None
+
+    def watch(k: int, record: Record) -> bool | None:
+        with lock:
+            return told(record)
+
+    return watch

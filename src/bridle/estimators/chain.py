@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from bridle.estimators.structural import Structural
 from bridle.fitting.chain import chain_task
-from bridle.models.chain import ChainModel, Extras
+from bridle.models.chain import ChainExtras, ChainModel
 from bridle.objective.segments import SequenceScores, score_sequences
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
@@ -67,7 +67,7 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
     ) -> ChainSVM:
         """Learn from sequences and their labels; sample_weight has one entry for each sequence."""
-        extras = Extras(self.transitions, self.boundaries, self.fit_intercept)
+        extras = ChainExtras(self.transitions, self.boundaries, self.fit_intercept)
         return self._fit(
             chain_task(
                 X, y, self.C, extras=extras, cost=self.cost, sample_weight=sample_weight,

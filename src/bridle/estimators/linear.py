@@ -3,58 +3,41 @@
     min_w  1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)),   C_i = C sample_weight_i class_weight[y_i],
 
 once for two classes; for more, once for each class against the others, once for each pair of them,
-or all in one problem (see `bridle.solving.many`).
+or all in one problem (see `bridle.fitting.problems`).
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from bridle.errors import ModelError
-from bridle.estimators.base import (
-    Certified,
-    GapWarning,
-    Point,
-    encode_labels,
-    ending,
-    row_weights,
-    seed_from,
-    with_class_weight,
-)
-from bridle.estimators.stored import fit_stored, is_stored
-from bridle.fitting.calibration import fit_calibrators
-from bridle.fitting.classes import Machines, Validation, Weights
-from bridle.fitting.folds import deal, held_out_scores, hold_out
-from bridle.fitting.multiclass import solve_multiclass
-from bridle.fitting.one_vs_one import rows_of
+from bridle.estimators.base import Certified, GapWarning, checked_labels, seed_from, watcher_of
+from bridle.fitting.calibration import Calibration
+from bridle.fitting.early_stopping import EarlyStopping
+from bridle.fitting.fit import Extras, Fit, fit, refuse_elsewhere
+from bridle.fitting.labels import Labels
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import Task
+from bridle.fitting.refusals import refuse
+from bridle.fitting.solutions import Solutions
 from bridle.matrix.door import is_sparse
-from bridle.models.calibration import METHODS, Calibrator, class_probabilities
-from bridle.models.deciding import (
-    MultiClass,
-    about,
-    check_multi_class,
-    class_scores,
-    decide,
-    n_functions,
-    n_problems,
-    pairs,
-)
+from bridle.models.calibration import Calibrator, calibrator_from, class_probabilities
+from bridle.models.deciding import MultiClass, about, class_scores, n_problems, winners
 from bridle.models.linear import LinearModel
 from bridle.models.storage import load_model
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Record, total_trace
 from bridle.objective.losses import Loss
-from bridle.rows.cluster.dask_rows import is_remote
+from bridle.rows.cluster.dask_rows import DaskRows, as_rows, is_remote
+from bridle.rows.disk.stored import is_stored
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
-from bridle.solving.many import Keep, Watcher, without_dual
-from bridle.solving.solution import Solution
+from bridle.solving.many import Watcher
 from bridle.solving.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -65,15 +48,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Array = NDArray[np.float64]
 
 # Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
-_MATRIX: dict[str, Any] = {
+MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
     "ensure_all_finite": False,
 }  # fmt: skip
-
-CALIBRATION_FOLDS = 5
-
-# So many scores are held at once while predicting.
-_BLOCK = 2**20
 
 
 def _has_probability(estimator: LinearSVC) -> bool:
@@ -132,6 +110,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         "crammer_singer" is one problem, with one certificate.
     trace_ : how they came about, summed over the problems; `traces_`: each one's.
     status_, message_ : how the fit ended: the worst of the problems' endings.
+    proof_ : with C = inf, the proof that no weights separate the rows, if one was found, or None.
     n_iter_ : epochs, the most of any problem.
     weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
         held out.
@@ -144,6 +123,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     intercept_: Array
     dual_coef_: Array
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     calibrators_: list[Calibrator]
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
     # Of subclasses that have no such parameters.
@@ -213,157 +193,162 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         a cluster: DaskRows, or a collection of Dask, for the current client (see docs/scale.md).
         Ctrl-C ends the fit after the epoch at hand, with a model and its gap.
         """
-        if is_stored(X):
-            self._check_options()
-            fit_stored(self, X, y, sample_weight)
+        if is_stored(X) or is_remote(X):
+            self._fit_elsewhere(X, y, sample_weight)
             return self
-        if is_remote(X):
-            from bridle.estimators.on_cluster import fit_linear_svc
-
-            fit_linear_svc(self, X, y, sample_weight)
-            return self
-        X, labels = validate_data(self, X, y, **_MATRIX)
-        weights = row_weights(sample_weight, X.shape[0])
-        classes, codes = encode_labels(labels, weights)
-        self._fit(X, classes, codes, weights, self.C)
+        X, labels = validate_data(self, X, y, **MATRIX)
+        self._fit(X, checked_labels(labels), sample_weight, self.C, self._stop(self.max_seconds))
         return self
 
-    def _fit(
-        self,
-        X: Any,
-        classes: NDArray[Any],
-        codes: NDArray[np.intp],
-        weights: Array | None,
-        C: float,
-        stop: Stop | None = None,
-    ) -> None:
-        self._check_options()
-        seed = seed_from(self.random_state)
-        options: dict[str, Any] = {
-            "multi_class": self.multi_class, "loss": self.loss, "bias": self._bias(),
-            "bias_scale": self.intercept_scaling, "n_threads": self.n_threads,
-            "solver": self.solver, "stop": stop or self._stop(), "seed": seed,
-        }  # fmt: skip
-        costs = with_class_weight(weights, self.class_weight, classes, codes)
-        validation = None
-        if self.early_stopping:
-            validation, costs = self._set_aside(X, codes, weights, costs, seed)
-        shelf = None
-        if self.multi_class != "crammer_singer":
-            n = n_functions(self.multi_class, len(classes))
-            shelf = Weights(n, X.shape[1], sparse=self.sparse_coef)
-        found = solve_multiclass(
-            X, codes, len(classes), C, watch=self._watcher(classes), sample_weight=costs,
-            start=self._starts(classes, codes, costs, X.shape[1]),
-            keep=self._keeper(len(classes), shelf), validation=validation, **options,
+    def _fit(self, X: Any, y: Any, sample_weight: Any, C: float, stop: Stop) -> None:
+        """On rows in memory, which have been validated."""
+        warm = self.warm_start and hasattr(self, "coef_")
+        found = fit(
+            X, y, sample_weight=sample_weight, task=self._task(C), effort=self._effort(stop),
+            extras=self._extras(True if self.warm_start and self.store_dual is None
+                                else self.store_dual),
+            start=self.to_model() if warm else None, watch=self._watcher,
         )  # fmt: skip
-        self._keep(found, classes, codes, costs)
-        self.coef_ = found.coef if shelf is None else shelf.coef()
-        if self.sparse_coef:
-            self.sparsify()
-        self.weighted_ = costs is not None
-        self._warn()
-        if hasattr(self, "calibrators_"):
-            del self.calibrators_
-        if self.probability is not False and found.status is not Status.INTERRUPTED:
-            self._calibrate(X, codes, weights, C, seed, options)
+        self._keep(found)
 
-    def _set_aside(
-        self,
-        X: Any,
-        codes: NDArray[np.intp],
-        weights: Array | None,
-        costs: Array | None,
-        seed: int,
-    ) -> tuple[Validation, Array]:
-        """Rows to stop by, and the costs of the others: those set aside have none."""
-        row = np.ones(len(codes)) if weights is None else weights
-        rows = hold_out(np.where(row > 0, codes, -1), self.validation_fraction, seed)
-        if not len(rows):
-            raise ValueError("early_stopping needs a class of two rows or more")
-        rest = np.ones(len(codes)) if costs is None else costs.copy()
-        held = rest[rows].copy()
-        rest[rows] = 0.0
-        return Validation(X[rows], codes[rows], held, self.n_iter_no_change), rest
-
-    def _check_options(self) -> None:
-        check_multi_class(self.multi_class)
-        if self.probability is not False and self.probability not in METHODS:
-            raise ValueError(
-                f"probability must be one of {METHODS} or False, got {self.probability!r}"
-            )
-        if self.early_stopping and self.probability is not False:
-            raise ValueError(
-                "early_stopping and probability cannot be combined: calibrate a fit that stops "
-                "early with scikit-learn's CalibratedClassifierCV"
-            )
-        if self.multi_class == "crammer_singer" and (self.store_dual or self.warm_start):
-            name = "store_dual" if self.store_dual else "warm_start"
-            raise ValueError(
-                f'{name} needs one dual variable for each row, which multi_class="crammer_singer" '
-                f"does not have"
-            )
-
-    def _stores_dual(self, n_classes: int) -> bool:
-        if self.store_dual is None:
-            two = n_classes == 2 and self.multi_class != "crammer_singer"
-            return two or self.warm_start
-        return self.store_dual
-
-    def _keeper(self, n_classes: int, shelf: Weights | None) -> Keep:
-        """What to keep of each solution: with many classes the rest must go at once."""
-        stores = self._stores_dual(n_classes)
-
-        def keep(k: int, solution: Solution) -> Solution:
-            if not stores:
-                solution = without_dual(k, solution)
-            return solution if shelf is None else shelf.take(k, solution)
-
-        return keep
-
-    def _calibrate(
-        self,
-        X: Any,
-        codes: NDArray[np.intp],
-        weights: Array | None,
-        C: float,
-        seed: int,
-        options: dict[str, Any],
-    ) -> None:
-        """Fit the maps from scores to probabilities, on scores by models without the row."""
-        row = np.ones(len(codes)) if weights is None else weights
-        counted = np.where(row > 0, codes, -1)
-        folds = deal(counted, CALIBRATION_FOLDS, seed)
-
-        def training(mask: NDArray[np.bool_]) -> Array | None:
-            own = np.where(mask, row, 0.0)
-            return with_class_weight(own, self.class_weight, self.classes_, codes)
-
-        n_classes = len(self.classes_)
-        told = ending(self.callback)
-        held = held_out_scores(
-            X, counted, n_classes, C, folds, training,
-            watch=None if told is None else lambda _, record: told(record), **options,
+    def _fit_elsewhere(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """On disk or on a cluster."""
+        rows: Any = X
+        start = None
+        if is_stored(X) and self.store_dual:
+            refuse("disk", {"store_dual": self.store_dual})
+        if is_remote(X):
+            remote = rows = self._rows_on_cluster(X, y, sample_weight)
+            y = sample_weight = None
+            if self.warm_start and getattr(self, "cluster_", None) is remote:
+                start = remote.solved or None
+        task, effort = self._task(self.C), self._effort(self._stop(self.max_seconds))
+        found = fit(
+            rows, y, sample_weight=sample_weight, task=task, effort=effort,
+            extras=self._extras(self.store_dual), start=start, watch=self._watcher,
         )  # fmt: skip
-        if held.interrupted:
-            return
-        if held.worst_gap > self.tol:
-            warnings.warn(
-                f"a fold of the calibration ended early: {held.message}",
-                ConvergenceWarning,
-                stacklevel=4,
+        self.n_features_in_ = found.problems.n_features
+        names = getattr(rows, "feature_names", None)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if not is_stored(X):
+            rows.solved = found.solutions.solutions if self.warm_start else ()
+            self.cluster_ = rows
+        self._keep(found)
+
+    def _rows_on_cluster(self, X: Any, y: Any, sample_weight: Any) -> DaskRows:
+        if self.warm_start and not isinstance(X, DaskRows):
+            raise ValueError(
+                "warm_start=True on a cluster needs DaskRows, whose dual variables stay there "
+                "between fits: fit(DaskRows(client, X, y))"
             )
-        self.calibrators_ = fit_calibrators(
-            str(self.probability), held.scores, codes, n_classes, self.multi_class,
-            np.where(folds >= 0, row, 0.0),
+        refuse_elsewhere("cluster", self._task(self.C), self._extras(self.store_dual))
+        rows: DaskRows = as_rows(X, y, sample_weight)
+        return rows
+
+    def _task(self, C: float) -> Task:
+        return Task(
+            C, self.loss, self._bias(), self.intercept_scaling, self.multi_class, self.class_weight
+        )
+
+    def _effort(self, stop: Stop) -> Effort:
+        return Effort(self.solver, stop, seed_from(self.random_state), self.n_threads)
+
+    def _extras(self, store_dual: bool | None) -> Extras:
+        return Extras(
+            early_stopping=EarlyStopping(self.validation_fraction, self.n_iter_no_change)
+            if self.early_stopping else None,
+            calibration=None if self.probability is False
+            else Calibration(str(self.probability), watcher_of(self.callback)),
+            store_dual=store_dual, resumable=self.warm_start, sparse=self.sparse_coef,
         )  # fmt: skip
 
-    def _sides(self, k: int) -> tuple[int, int | None]:
-        """The positive and the negative class of function k; None for all the rest."""
-        n_classes = len(self.classes_)
-        if self.multi_class == "ovo":
-            return pairs(n_classes)[k]
-        return (1, None) if n_classes == 2 else (k, None)
+    def _stop(self, max_seconds: float | None) -> Stop:
+        stop = Gap(self.tol) | Epochs(self.max_iter)
+        return stop if max_seconds is None else stop | Seconds(max_seconds)
+
+    def _watcher(self, labels: Labels) -> Watcher | None:
+        told = watcher_of(self.callback)
+        if not self.verbose:
+            return told
+        several = n_problems(self.multi_class, labels.n_classes) > 1
+
+        def report(k: int, record: Record) -> bool | None:
+            prefix = f"{about(self.multi_class, labels.classes, k)}: " if several else ""
+            print(
+                f"{prefix}epoch {record.epoch:.4g}, primal {record.primal:.6g}, "
+                f"certified gap {record.relative_gap:.1e}"
+            )
+            return None if told is None else told(k, record)
+
+        return report
+
+    def _keep(self, found: Fit) -> None:
+        """The fitted attributes; a warning if the gap was not reached."""
+        for name in ("dual_coef_", "calibrators_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self._keep_model(found.model)
+        solutions = found.solutions
+        self.traces_ = [solution.trace for solution in solutions.solutions]
+        self.trace_ = total_trace(self.traces_)
+        self.n_iter_ = int(np.ceil(solutions.epochs))
+        self.status_, self.solver_ = found.status, solutions.worst.solver
+        self.proof_ = solutions.worst.proof
+        self.message_ = self._message(solutions)
+        if found.model.alpha is not None:
+            self.dual_coef_ = found.dual_coef()
+        self._warn(found)
+
+    def _keep_model(self, model: LinearModel) -> None:
+        self.classes_, self.coef_, self.intercept_ = model.classes, model.coef, model.intercept
+        self.certificates_, self.certificate_ = list(model.certificates), model.certificate
+        self.weighted_ = model.objective.weighted or "class_weight" in model.info
+        self._provenance = {
+            name: getattr(model, name)
+            for name in ("objective", "fingerprint", "n_rows", "zero_based", "info", "scale")
+        }
+        if "calibrators" in model.info:
+            entries = model.info["calibrators"]
+            if len(entries) != len(model.intercept):
+                raise ValueError(
+                    f"{len(entries)} calibrations for {len(model.intercept)} functions"
+                )
+            self.calibrators_ = [calibrator_from(entry) for entry in entries]
+
+    def to_model(self) -> LinearModel:
+        """For `save_model`: the weights, what they prove, and of which data."""
+        check_is_fitted(self)
+        signed, names = getattr(self, "dual_coef_", None), getattr(self, "feature_names_in_", None)
+        about = dict(self._provenance)
+        if names is not None:
+            about["info"] = about["info"] | {"feature_names": [str(name) for name in names]}
+        return LinearModel(
+            coef=self.coef_, intercept=self.intercept_, classes=self.classes_,
+            certificates=tuple(self.certificates_), multi_class=self.multi_class,
+            alpha=None if signed is None else np.abs(signed), **about,
+        )  # fmt: skip
+
+    @classmethod
+    def from_model(cls, model: LinearModel) -> LinearSVC:
+        """A fitted estimator with these weights, which predicts without having seen any data."""
+        objective: Any = model.objective
+        estimator = LinearSVC(
+            objective.C, loss=objective.loss, fit_intercept=objective.bias != "none",
+            bias=None if objective.bias == "regularised" else objective.bias,
+            intercept_scaling=objective.bias_scale, multi_class=model.multi_class,  # type: ignore[arg-type]
+        )  # fmt: skip
+        estimator._keep_model(model)
+        estimator.n_features_in_ = model.n_features
+        known = "status" in model.info
+        estimator.status_ = Status(model.info["status"]) if known else None  # type: ignore[assignment]
+        if "feature_names" in model.info:
+            estimator.feature_names_in_ = np.array(model.info["feature_names"], dtype=object)
+        if "calibrators" in model.info:
+            estimator.probability = model.info["calibrators"][0]["method"]
+        return estimator
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
@@ -381,11 +366,11 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _function_scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_MATRIX)
+        X = validate_data(self, X, reset=False, **MATRIX)
         return function_scores(X, self.coef_, self.intercept_, self.n_threads)
 
     def _on_blocks(self, method: Any, X: Any, dtype: Any, width: int | None) -> Any:
-        from bridle.estimators.on_cluster import on_blocks
+        from bridle.estimators.lazy import on_blocks
 
         check_is_fitted(self)
         return on_blocks(method, X, dtype, width)
@@ -394,7 +379,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The accuracy, also on collections of Dask."""
         if not is_remote(X):
             return float(super().score(X, y, sample_weight))
-        from bridle.estimators.on_cluster import score
+        from bridle.estimators.lazy import score
 
         return score(self.predict(X), y, sample_weight)
 
@@ -406,15 +391,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 self.predict, X, self.classes_.dtype, None
             )
             return labels_of_blocks
-        X = validate_data(self, X, reset=False, **_MATRIX)
-        best = np.empty(X.shape[0], np.intp)
-        step = max(1, _BLOCK // self.coef_.shape[0])
-        for begin in range(0, X.shape[0], step):
-            part = X if step >= X.shape[0] else X[begin : begin + step]
-            scores = function_scores(part, self.coef_, self.intercept_, self.n_threads)
-            best[begin : begin + step] = decide(
-                class_scores(scores, self.multi_class, len(self.classes_))
-            )
+        X = validate_data(self, X, reset=False, **MATRIX)
+        best = winners(
+            X, self.coef_, self.intercept_, self.multi_class, len(self.classes_), self.n_threads
+        )
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
@@ -463,8 +443,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ModelError(
                 f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not a linear one"
             )
-        estimator: LinearSVC = model.to_estimator()
-        return estimator
+        return cls.from_model(model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -476,96 +455,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return self.bias
         return "regularised" if self.fit_intercept else "none"
 
-    def _stop(self) -> Stop:
-        stop = Gap(self.tol) | Epochs(self.max_iter)
-        return stop if self.max_seconds is None else stop | self._share(self.max_seconds)
-
-    def _share(self, seconds: float) -> Stop:
-        """What the fit itself has of these seconds: calibration trains as often as it has folds."""
-        return Seconds(seconds / (1 if self.probability is False else CALIBRATION_FOLDS + 1))
-
-    def _starts(
-        self,
-        classes: NDArray[Any],
-        codes: NDArray[np.intp],
-        costs: Array | None,
-        n_features: int,
-    ) -> list[Point] | None:
-        """Where to go on from, one point for each problem; None to start afresh."""
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        expected = (n_functions(self.multi_class, len(classes)), n_features)
-        if not np.array_equal(self.classes_, classes) or self.coef_.shape != expected:
-            return None
-        signed = getattr(self, "dual_coef_", None)
-        if signed is not None and signed.shape[1] != len(codes):
-            signed = None
-        rows = self._rows_of(codes, costs)
-        coef = self.coef_.toarray() if is_sparse(self.coef_) else self.coef_
-        return [
-            Point(w, float(b), None if signed is None else np.abs(signed[k][rows(k)]))
-            for k, (w, b) in enumerate(zip(coef, self.intercept_, strict=True))
-        ]
-
-    def _rows_of(self, codes: NDArray[np.intp], costs: Array | None) -> Callable[[int], Any]:
-        """Which rows the dual variables of problem k belong to."""
-        if self.multi_class != "ovo":
-            return lambda k: slice(None)
-        weights = np.ones(len(codes)) if costs is None else costs
-        duels = pairs(int(codes.max()) + 1)
-        return lambda k: rows_of(codes, duels[k], weights)
-
-    def _watcher(self, classes: NDArray[Any]) -> Watcher | None:
-        if not self.verbose and self.callback is None:
-            return None
-        several = n_problems(self.multi_class, len(classes)) > 1
-        told, lock = ending(self.callback), threading.Lock()
-
-        def report(k: int, record: Record) -> bool | None:
-            if self.verbose:
-                prefix = f"{about(self.multi_class, classes, k)}: " if several else ""
-                print(
-                    f"{prefix}epoch {record.epoch:.4g}, primal {record.primal:.6g}, "
-                    f"certified gap {record.relative_gap:.1e}"
-                )
-            if told is None:
-                return None
-            with lock:
-                return told(record)
-
-        return report
-
-    def _keep(
-        self,
-        found: Machines,
-        classes: NDArray[Any],
-        codes: NDArray[np.intp],
-        costs: Array | None,
-    ) -> None:
-        solutions = found.solutions
-        self._keep_certificates(found, classes)
-        if self._stores_dual(len(classes)):
-            self.dual_coef_ = np.zeros((len(solutions), len(codes)))
-            rows = self._rows_of(codes, costs)
-            for k, (signed, solution) in enumerate(zip(self.dual_coef_, solutions, strict=True)):
-                signed[rows(k)] = solution.alpha
-                signed[codes != self._sides(k)[0]] *= -1.0
-        elif hasattr(self, "dual_coef_"):
-            del self.dual_coef_
-
-    def _keep_certificates(self, found: Machines, classes: NDArray[Any]) -> None:
-        solutions = found.solutions
-        self.classes_ = classes
-        self.intercept_ = found.intercept
-        self.certificates_ = [s.certificate for s in solutions]
-        self.certificate_ = found.certificate
-        self.traces_ = [s.trace for s in solutions]
-        self.trace_ = total_trace(self.traces_)
-        self.n_iter_ = int(np.ceil(found.epochs))
-        self.status_, self.solver_ = found.status, found.worst.solver
-        self.message_ = self._message(found)
-
-    def _message(self, found: Machines) -> str:
+    def _message(self, found: Solutions) -> str:
         """What to say of the fit: how the problem ended that ended worst."""
         n = len(found.solutions)
         if n == 1:
@@ -576,10 +466,20 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         how = f"{short} of {n} {many} fell short" if short else f"all {n} {many} converged"
         return f"{how}; the farthest, {name} {found.worst.message}"
 
-    def _warn(self) -> None:
+    def _warn(self, found: Fit) -> None:
+        """To whoever called the `fit` that keeps what was found."""
+        if found.lost is not None:
+            warnings.warn(f"there is no dual_coef_: {found.lost}", RuntimeWarning, stacklevel=5)
         worst = max(self.certificates_, key=lambda c: c.relative_gap)
         by_choice = self.early_stopping and self.status_ is Status.BUDGET
-        if worst.relative_gap <= self.tol or by_choice:
-            return
-        hint = "raise max_iter or max_seconds, scale the features, or lower C"
-        warnings.warn(GapWarning(f"{self.message_} ({hint})", worst, self.tol), stacklevel=4)
+        if worst.relative_gap > self.tol and not by_choice:
+            hint = "raise max_iter or max_seconds, scale the features, or lower C"
+            message = f"{self.message_} ({hint})"
+            warnings.warn(GapWarning(message, worst, self.tol), stacklevel=5)
+        folds = found.calibrated
+        if folds is not None and folds.worst_gap > self.tol:
+            warnings.warn(
+                f"a fold of the calibration ended early: {folds.message}",
+                ConvergenceWarning,
+                stacklevel=5,
+            )

@@ -1,48 +1,28 @@
-"""LinearSVCCV: LinearSVC with C chosen by cross-validation, in a fraction of a grid search's time.
-
-Three things make it fast, and none of them is approximate:
-
-- the data is checked and read in place once; a fold is the same rows with weight zero for those
-  held out;
-- in each fold the values of C are solved in order, each from the last one's solution;
-- a solution says how good it is at other values of C (see `bridle.path`), at the best length of its
-  weights there: where the last one is already within `tol` at the next C, that is its solution,
-  certified, without solving.
-"""
+"""LinearSVCCV: LinearSVC whose C is chosen; see `bridle.fitting.cross_validation`."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle.estimators.base import encode_labels, row_weights, seed_from, with_class_weight
-from bridle.estimators.linear import _MATRIX, LinearSVC
-from bridle.estimators.stored import is_stored
-from bridle.fitting.c_path import Start, Sums
-from bridle.matrix.blas import one_blas_thread
-from bridle.objective.best_scale import scale_within
+from bridle.estimators.base import checked_labels
+from bridle.estimators.linear import MATRIX, LinearSVC
+from bridle.fitting.cross_validation import Choice, choose_cost
+from bridle.fitting.labels import encode, row_weights
 from bridle.objective.bias import Bias
-from bridle.objective.certificate import Certificate
-from bridle.objective.losses import Loss, inner, weighted_sum
-from bridle.problems.linear import LinearProblem
+from bridle.objective.losses import Loss
 from bridle.rows.cluster.dask_rows import is_remote
+from bridle.rows.disk.stored import is_stored
 from bridle.solvers import Solver
 from bridle.solving.interruption import deferred_interrupt
-from bridle.solving.loop import solve
-from bridle.solving.many import Shares
-from bridle.solving.solution import Solution
-from bridle.solving.stopping import AnyOf, Epochs, Gap, Interrupted, Seconds, Stop
-from numpy.typing import ArrayLike, NDArray
+from bridle.solving.stopping import Interrupted
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import validate_data
-
-Array = NDArray[np.float64]
 
 # The part of max_seconds that is for the choice of C; the rest is for the last fit.
 CHOOSING = 0.8
@@ -132,229 +112,37 @@ class LinearSVCCV(LinearSVC):
                 "LinearSVCCV needs all rows in this memory; of rows on disk or on a cluster, fit a "
                 "LinearSVC for each C, or use bridle.path, and score on rows held out"
             )
-        X, labels = validate_data(self, X, y, **_MATRIX)
+        X, found = validate_data(self, X, y, **MATRIX)
+        y = checked_labels(found)
         weights = row_weights(sample_weight, X.shape[0])
-        classes, codes = encode_labels(labels, weights)
-        positives = [1] if len(classes) == 2 else list(range(len(classes)))
-        problem = LinearProblem(
-            X, np.where(codes == positives[0], 1.0, -1.0), loss=self.loss, bias=self._bias(),
-            bias_scale=self.intercept_scaling, n_threads=self.n_threads,
-        )  # fmt: skip
-        self.Cs_ = _grid(self.Cs, problem)
-        row = np.ones(len(codes)) if weights is None else weights
-        folds = []
-        for _, test in check_cv(self.cv, labels, classifier=True).split(X, labels, groups):
-            train = row.copy()
-            train[test] = 0.0
-            scaled = with_class_weight(train, self.class_weight, classes, codes)
-            assert scaled is not None
-            folds.append(_Fold(test, scaled))
-        counted = with_class_weight(row, self.class_weight, classes, codes)
-        assert counted is not None
+        labels = encode(y, weights)
+        splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        folds = [np.asarray(test) for _, test in splits]
         with deferred_interrupt() as interrupted:
-            runs = self._run(problem, folds, positives, codes, began, interrupted)
-            self._choose(runs, folds, positives, codes, counted)
-            self._fit(X, classes, codes, weights, self.C_, self._rest(began, interrupted))
+            seconds = self._left(began, CHOOSING)
+            choice = choose_cost(
+                X, labels, weights, folds, self.Cs, task=self._task(1.0),
+                effort=self._effort(self._stop(seconds)), interrupted=interrupted,
+            )  # fmt: skip
+            self._keep_choice(choice)
+            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
+            self._fit(X, y, sample_weight, self.C_, stop)
         return self
 
-    def _rest(self, began: float, interrupted: Callable[[], bool]) -> Stop:
-        """When the last fit has to stop."""
-        stop = Gap(self.tol) | Epochs(self.max_iter) | Interrupted(interrupted)
+    def _left(self, began: float, share: float) -> float | None:
+        """Seconds that are left of this part of them."""
         if self.max_seconds is None:
-            return stop
-        return stop | self._share(max(0.0, began + self.max_seconds - time.perf_counter()))
+            return None
+        return max(0.0, began + share * self.max_seconds - time.perf_counter())
 
-    def _run(
-        self,
-        problem: LinearProblem,
-        folds: list[_Fold],
-        positives: list[int],
-        codes: Any,
-        began: float,
-        interrupted: Callable[[], bool],
-    ) -> list[list[_Run]]:
-        """One run over all C for each fold and class, in parallel threads."""
-        jobs = [(fold, k) for fold in folds for k in positives]
-        workers = min(problem.n_threads, len(jobs))
-        seed = seed_from(self.random_state)
-
-        stop = Gap(self.tol) | Epochs(self.max_iter) | Interrupted(interrupted)
-        if self.max_seconds is not None:
-            spent = time.perf_counter() - began
-            stop = stop | Seconds(max(0.0, CHOOSING * self.max_seconds - spent))
-        shares = Shares(stop, len(jobs), workers)
-
-        def one(job: tuple[_Fold, int]) -> _Run:
-            fold, k = job
-            own = problem.variant(
-                y=np.where(codes == k, 1.0, -1.0), sample_weight=fold.weights,
-                n_threads=problem.n_threads // workers,
-            )  # fmt: skip
-            budget = _Budget(shares.take(), interrupted)
-            return _run_fold(own, self.Cs_, self.tol, self.solver, budget, seed, fold.test)
-
-        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-            runs = list(pool.map(one, jobs))
-        n = len(positives)
-        return [runs[i : i + n] for i in range(0, len(runs), n)]
-
-    def _choose(
-        self,
-        runs: list[list[_Run]],
-        folds: list[_Fold],
-        positives: list[int],
-        codes: NDArray[np.intp],
-        weights: Array,
-    ) -> None:
-        self.scores_ = np.empty((len(folds), len(self.Cs_)))
-        self.gaps_ = np.array([np.max([run.gaps for run in parts], axis=0) for parts in runs])
-        self.n_solves_ = sum(run.n_solves for parts in runs for run in parts)
-        for f, (fold, parts) in enumerate(zip(folds, runs, strict=True)):
-            scores = np.stack([run.scores for run in parts])  # class x C x row
-            if len(positives) == 1:
-                predicted = (scores[0] > 0).astype(np.intp)
-            else:
-                predicted = scores.argmax(axis=0)
-            held = weights[fold.test]
-            right = predicted == codes[fold.test]
-            self.scores_[f] = right @ held / held.sum() if held.any() else np.nan
-        tried = np.isfinite(self.gaps_)
-        self.scores_[~tried] = np.nan
-        counts = tried.sum(axis=0)
-        best = np.flatnonzero(counts == counts.max())
-        self.C_ = float(self.Cs_[best[np.argmax(np.nanmean(self.scores_[:, best], axis=0))]])
-        if not tried.all():
-            n_all = int(np.sum(counts == len(folds)))
+    def _keep_choice(self, choice: Choice) -> None:
+        self.C_, self.Cs_ = choice.C, choice.Cs
+        self.scores_, self.gaps_, self.n_solves_ = choice.scores, choice.gaps, choice.n_solves
+        if choice.tried_everywhere < len(choice.Cs):
             warnings.warn(
-                f"cross-validation ended early: {n_all} of {len(self.Cs_)} values of C were tried "
-                f"in all {len(folds)} folds (raise max_seconds, or try fewer)",
+                f"cross-validation ended early: {choice.tried_everywhere} of {len(choice.Cs)} "
+                f"values of C were tried in all {len(choice.gaps)} folds (raise max_seconds, or "
+                "try fewer)",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-@dataclass(frozen=True)
-class _Fold:
-    test: NDArray[np.intp]
-    weights: Array  # zero for the rows held out
-
-
-class _Budget:
-    """A stopping rule whose seconds are for several solves together."""
-
-    def __init__(self, stop: Stop, interrupted: Callable[[], bool]) -> None:
-        seconds = [rule.s for rule in stop.rules if isinstance(rule, Seconds)]
-        self._others = AnyOf(tuple(r for r in stop.rules if not isinstance(r, Seconds)))
-        self._deadline = time.perf_counter() + min(seconds) if seconds else np.inf
-        self._interrupted = interrupted
-
-    def spent(self) -> bool:
-        """Whether another solve has no time."""
-        return self._interrupted() or time.perf_counter() >= self._deadline
-
-    def rest(self) -> Stop:
-        """The rule for the next solve."""
-        if self._deadline == np.inf:
-            return self._others
-        return self._others | Seconds(max(0.0, self._deadline - time.perf_counter()))
-
-
-@dataclass(frozen=True)
-class _Run:
-    scores: Array  # (n_Cs, rows held out)
-    gaps: Array
-    n_solves: int
-
-
-def _grid(Cs: int | ArrayLike, problem: LinearProblem) -> Array:
-    if isinstance(Cs, (int, np.integer)):
-        if Cs < 1:
-            raise ValueError(f"Cs must be at least 1, got {Cs}")
-        constant = problem.bias_scale**2 if problem.bias == "regularised" else 0.0
-        unit = 1.0 / (float(problem.squared_norms.mean()) - constant or 1.0)
-        return unit * np.geomspace(1e-3, 1e3, int(Cs))
-    values = np.unique(np.asarray(Cs, np.float64))
-    if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"Cs must be positive finite numbers, got {Cs}")
-    return values
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """A solution, and what one look at all rows says of it: those held out, and other C."""
-
-    problem: LinearProblem
-    solution: Solution
-    sums: Sums
-    scores: Array  # of all rows
-    margins: Array
-
-    @classmethod
-    def of(cls, problem: LinearProblem, solution: Solution) -> _Solved:
-        """The look is the certificate's, where that has kept what it saw."""
-        scores = solution.scores
-        if scores is None:
-            scores = problem.scores(solution.w, solution.b)
-        return cls(problem, solution, Sums.of(problem, solution), scores, problem.y * scores)
-
-    def at(self, C: float) -> tuple[float, Certificate]:
-        """The scale at which these weights do well at another, larger C; their certificate there.
-
-        Where all rows are within the margin the weights grow as C does; where hardly any are, a
-        little more length buys what is left of the loss.
-        """
-        found = self.sums.certificate(C)
-        if not self.problem.loss.unit_slope:
-            return 1.0, found
-        weights, squared_norm = self.problem.sample_weight, 2.0 * self.sums.half_squared_norm
-        s = scale_within(self.margins, squared_norm, C * weights, 1.0, C / self.sums.C)
-        loss = weighted_sum(weights, self.problem.loss.value(s * self.margins))
-        primal = 0.5 * s * s * squared_norm + C * loss
-        if primal >= found.primal:
-            return 1.0, found
-        return s, Certificate(primal, min(found.dual, primal), found.source)
-
-    def start(self, C: float) -> Start:
-        """Where to go on from at a larger C: rows at their bound go with it, as far as is good.
-
-        As far as D(alpha + t d) = D + t sum_i d_i (1 - p_i) - t^2/2 |w(d)|^2 rises. Where most rows
-        are at their bound, that is all the way.
-        """
-        start = Start.at(C, self.problem, self.solution)
-        alpha = self.solution.alpha
-        d = start.alpha - alpha
-        moving = np.count_nonzero(d)
-        if not self.problem.loss.unit_slope or not 0 < 2 * moving < np.count_nonzero(alpha):
-            return start
-        w = self.problem.weights(d)
-        constant = self.problem.constant_feature * inner(d, self.problem.y)
-        curvature = inner(w, w) + constant**2
-        rise = float(d.sum()) - inner(d, self.margins)
-        t = min(max(rise / curvature, 0.0), 1.0) if curvature > 0 else 1.0
-        return Start(start.w, start.b, alpha + t * d)
-
-
-def _run_fold(
-    problem: LinearProblem,
-    Cs: Array,
-    tol: float,
-    solver: str | Solver,
-    budget: _Budget,
-    seed: int,
-    test: NDArray[np.intp],
-) -> _Run:
-    scores, gaps, n_solves = np.zeros((len(Cs), len(test))), np.full(len(Cs), np.inf), 0
-    solved: _Solved | None = None
-    for j, C in enumerate(map(float, Cs)):
-        scale, certificate = (1.0, None) if solved is None else solved.at(C)
-        if solved is None or certificate is None or certificate.relative_gap > tol:
-            if solved is not None and budget.spent():
-                break
-            here = problem.variant(C=C)
-            start = None if solved is None else solved.start(C)
-            solution = solve(here, solver, stop=budget.rest(), start=start, seed=seed)
-            solved = _Solved.of(here, solution)
-            scale, certificate = 1.0, solution.certificate
-            n_solves += 1
-        scores[j], gaps[j] = scale * solved.scores[test], certificate.relative_gap
-    return _Run(scores, gaps, n_solves)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from bridle.estimators.base import (
     Certified,
-    encode_labels,
-    row_weights,
+    checked_labels,
     seed_from,
     stop_of,
     warn_of_gap,
-    with_class_weight,
-)  # fmt: skip
-from bridle.fitting.crammer_singer import solve_crammer_singer
+    watcher_of,
+)
+from bridle.fitting.fit import fit
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import Task
 from bridle.models.deciding import class_scores, decide
-from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
@@ -82,21 +82,20 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
             accept_large_sparse=True,
         )  # fmt: skip
-        weights = row_weights(sample_weight, X.shape[0])
-        self.classes_, codes = encode_labels(np.asarray(y), weights)
-        weights = with_class_weight(weights, self.class_weight, self.classes_, codes)
-        self.weighted_ = weights is not None
-        told = self.callback
-        found = solve_crammer_singer(
-            X, codes, len(self.classes_), self.C, cost=self.cost,
-            bias="regularised" if self.fit_intercept else "none",
-            bias_scale=self.intercept_scaling, sample_weight=weights, solver=self.solver,
-            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            watch=None if told is None else lambda _, record: told(record),
-            seed=seed_from(self.random_state), n_threads=self.n_threads,
+        found = fit(
+            X, checked_labels(y), sample_weight=sample_weight,
+            task=Task(
+                self.C, "hinge", "regularised" if self.fit_intercept else "none",
+                self.intercept_scaling, "crammer_singer", self.class_weight, self.cost,
+            ),
+            effort=Effort(
+                self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
+                seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+            ),
         )  # fmt: skip
-        (solution,) = found.solutions
-        self.coef_, self.intercept_ = found.coef, found.intercept
+        model, (solution,) = found.model, found.solutions.solutions
+        self.classes_, self.coef_, self.intercept_ = model.classes, model.coef, model.intercept
+        self.weighted_, self._provenance = found.weighted, found.provenance
         self._keep_proof(solution)
         warn_of_gap(solution, self.tol)
         return self
@@ -104,19 +103,12 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
     def to_model(self) -> LinearModel:
         """For `save_model`."""
         check_is_fitted(self, "coef_")
-        cost = None if self.cost is None else np.asarray(self.cost, np.float64).tolist()
-        names = getattr(self, "feature_names_in_", None)
+        about, names = dict(self._provenance), getattr(self, "feature_names_in_", None)
+        if names is not None:
+            about["info"] = about["info"] | {"feature_names": [str(name) for name in names]}
         return LinearModel(
             coef=self.coef_, intercept=self.intercept_, classes=self.classes_,
-            objective=Objective(
-                "hinge", float(self.C), "regularised" if self.fit_intercept else "none",
-                float(self.intercept_scaling), self.weighted_,
-            ),
-            certificates=(self.certificate_,), fingerprint="", n_rows=0,
-            multi_class="crammer_singer",
-            info={"solver": self.solver_, "status": self.status_.value}
-            | ({} if cost is None else {"cost": cost})
-            | ({} if names is None else {"feature_names": [str(name) for name in names]}),
+            certificates=(self.certificate_,), multi_class="crammer_singer", **about,
         )  # fmt: skip
 
     def decision_function(self, X: Any) -> Array:

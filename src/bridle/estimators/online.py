@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import Certified, encode_labels, row_weights, seed_from
+from bridle.estimators.base import Certified, encode_labels, seed_from
+from bridle.fitting.labels import row_weights
 from bridle.fitting.online import OnlineRate, OnlineSVM
 from bridle.models.linear import LinearModel
 from bridle.objective.certificate import Certificate, total

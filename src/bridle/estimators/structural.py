@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from bridle.errors import OracleError
 from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
-from bridle.fitting.task import Task
+from bridle.fitting.task import StructuralTask
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback, solve
 from bridle.solving.solution import Solution
@@ -63,7 +63,7 @@ class Structural(Solved):
 
     model_: Any
 
-    def _fit(self, task: Task[Any, Any]) -> Self:
+    def _fit(self, task: StructuralTask[Any, Any]) -> Self:
         """Solve; if an oracle fails, the best model found before is kept."""
         seed = seed_from(self.random_state)
         try:

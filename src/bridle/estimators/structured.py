@@ -9,7 +9,7 @@ from typing import Any
 
 from bridle.errors import ModelError
 from bridle.estimators.structural import Structural
-from bridle.fitting.task import Task
+from bridle.fitting.task import StructuralTask
 from bridle.models.storage import load_model
 from bridle.models.structured import StructuredModel
 from bridle.solvers import Solver
@@ -67,7 +67,7 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
             n_threads=self.n_threads, executor=self.executor,
         )  # fmt: skip
         model = partial(StructuredModel.for_oracle, oracle=self.oracle, rescaling=self.rescaling)
-        return self._fit(Task(problem, model))
+        return self._fit(StructuralTask(problem, model))
 
     def _show(self, model: StructuredModel) -> None:
         self.coef_ = model.w

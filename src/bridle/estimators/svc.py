@@ -9,8 +9,7 @@ each class against the rest.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -18,28 +17,21 @@ from bridle import _core
 from bridle.estimators.base import (
     Certified,
     GapWarning,
-    encode_labels,
-    ending,
-    row_weights,
+    checked_labels,
     seed_from,
     stop_of,
-    with_class_weight,
+    watcher_of,
 )
-from bridle.fitting.leave_one_out import xi_alpha_bound
-from bridle.fitting.polish import polish
+from bridle.fitting.fit import Fit, fit
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import KernelChoice, KernelProblems, Task
 from bridle.models.deciding import class_scores, decide, pairs, votes
+from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
-from bridle.objective.certificate import total
-from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
-from bridle.objective.kernels.precomputed import Precomputed
-from bridle.problems.kernel import KernelProblem
+from bridle.objective.kernels import Kernel, KernelFunction
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers import Solver
-from bridle.solvers.smo import Smo
-from bridle.solving.loop import Callback, solve
-from bridle.solving.many import solve_each
-from bridle.solving.solution import Solution
-from bridle.solving.stopping import Epochs, Gap
+from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -50,20 +42,8 @@ Indices = NDArray[np.intp]
 _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
 }  # fmt: skip
-# Up to so many rows "auto" goes on to the last digits.
-_SMALL = 500
 # Kernel values that are held at once when predicting.
 _BLOCK = 2**22
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One two-class problem: which rows, their labels, and which class is which."""
-
-    rows: Indices
-    signs: Array
-    positive: int
-    negative: int | None  # None: all the rest
 
 
 class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -157,44 +137,34 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) not in ("ovo", "ovr"):
                 raise ValueError(f'{name} must be "ovo" or "ovr", got {getattr(self, name)!r}')
         X, labels = validate_data(self, X, y, **_MATRIX)
-        weights = row_weights(sample_weight, X.shape[0])
-        classes, codes = encode_labels(labels, weights)
-        weights_given = weights  # gamma counts rows as often as they weigh, whatever their class
-        weights = with_class_weight(weights, self.class_weight, classes, codes)
-        kernel = kernel_from(self.kernel, X, self.gamma, self.degree, self.coef0, weights_given)
-        # A function is asked once, for all machines.
-        gram = np.asarray(kernel.values(X, X)) if kernel.is_matrix else None
-        tasks = self._tasks(codes, len(classes), weights)
-        self.kernel_, self.classes_ = kernel, classes
-        problems: list[Any] = [None] * len(tasks)
-        bounds = np.empty(len(tasks))
-        indefinite: list[str | None] = [None] * len(tasks)
-
-        def problem_of(k: int) -> KernelProblem:
-            problem = problems[k] = self._problem(tasks[k], X, gram, weights)
-            return problem
-
-        def finish(k: int, found: Solution) -> Solution:
-            problem, problems[k] = problems[k], None
-            found = self._polished(problem, found)
-            if self.verbose:
-                print(f"{self._about(tasks[k])}: {found.message}")
-            bounds[k], indefinite[k] = xi_alpha_bound(problem, found), problem.indefinite
-            return found
-
-        told = ending(self.callback)
-        solutions = solve_each(
-            len(tasks), problem_of, self._solver(), workers=1, start=None, keep=finish,
-            stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            watch=None if told is None else lambda _, record: told(record),
-            seed=seed_from(self.random_state),
+        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
+        found = fit(
+            X, checked_labels(labels), sample_weight=sample_weight,
+            task=Task(
+                self.C, "hinge", self.bias, multi_class=self.multi_class,
+                class_weight=self.class_weight, kernel=choice,
+            ),
+            effort=Effort(
+                self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
+                seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+            ),
         )  # fmt: skip
-        for task, found, why in zip(tasks, solutions, indefinite, strict=True):
-            self._warn(task, found, why)
-        self._keep(X, codes, tasks, solutions)
-        self.loo_error_bounds_ = bounds
-        self.weighted_ = weights is not None
+        self._keep(X, found)
+        for k, solution in enumerate(found.solutions.solutions):
+            if self.verbose:
+                print(f"{self._about(found, k)}: {solution.message}")
+            self._warn(found, k)
         return self
+
+    def to_model(self) -> KernelModel:
+        """For `save_model`."""
+        check_is_fitted(self)
+        return KernelModel(
+            kernel=self.kernel_, support=self.support_vectors_,
+            coefficients=np.ascontiguousarray(self._coefficients), intercept=self.intercept_,
+            classes=self.classes_, certificates=tuple(self.certificates_),
+            multi_class=self.multi_class, **self._provenance,
+        )  # fmt: skip
 
     def decision_function(self, X: Any) -> Array:
         """Scores: (n,) for two classes, else one column for each class or for each pair."""
@@ -218,84 +188,57 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _tasks(self, codes: Indices, n_classes: int, weights: Array | None) -> list[_Task]:
-        used = codes >= 0 if weights is None else (codes >= 0) & (weights > 0)
-        if self.multi_class == "ovr" and n_classes > 2:
-            return [_task(codes, used, k, None) for k in range(n_classes)]
-        return [_task(codes, used, i, j) for i, j in pairs(n_classes)]
+    def _about(self, found: Fit, k: int) -> str:
+        positive, negative = found.problems.sides(k)
+        if len(self.classes_) == 2:
+            negative = 0
+        other = "the rest" if negative is None else self.classes_[negative]
+        return f"{self.classes_[positive]} against {other}"
 
-    def _problem(
-        self, task: _Task, X: Any, gram: Array | None, weights: Array | None
-    ) -> KernelProblem:
-        kernel, rows = self.kernel_, task.rows
-        everything = len(rows) == X.shape[0]
-        if gram is not None:
-            part = gram if everything else gram[np.ix_(rows, rows)]
-            kernel = Precomputed()
-        else:
-            part = X if everything else X[rows]
-        return KernelProblem(
-            part, task.signs, self.C, kernel=kernel, bias=self.bias, n_threads=self.n_threads,
-            sample_weight=None if weights is None else weights[rows],
-        )  # fmt: skip
-
-    def _polished(self, problem: KernelProblem, found: Solution) -> Solution:
-        exact = self.solver == "auto" and problem.n_rows <= _SMALL and problem.indefinite is None
-        if not (exact and found.converged):
-            return found
-        # Accuracy costs next to nothing here.
-        finer = solve(problem, self._solver(), stop=Gap(1e-10) | Epochs(20), start=found)
-        kept = {name: getattr(finer, name) for name in ("w", "b", "alpha", "certificate")}
-        return polish(problem, replace(found, **kept))
-
-    def _solver(self) -> str | Solver:
-        if self.solver in ("auto", "smo"):
-            return Smo(cache_mb=self.cache_size)
-        return self.solver
-
-    def _about(self, task: _Task) -> str:
-        other = "the rest" if task.negative is None else self.classes_[task.negative]
-        return f"{self.classes_[task.positive]} against {other}"
-
-    def _warn(self, task: _Task, found: Solution, indefinite: str | None) -> None:
-        if found.certificate.relative_gap <= self.tol:
+    def _warn(self, found: Fit, k: int) -> None:
+        solution, problems = found.solutions.solutions[k], found.problems
+        assert isinstance(problems, KernelProblems)
+        if solution.certificate.relative_gap <= self.tol:
             return
-        why = found.message
+        why, indefinite = solution.message, problems.indefinite[k]
         if indefinite is not None:
             why = (
                 f"the {self.kernel_.name} kernel is not positive semi-definite ({indefinite}): "
                 "the answer is a stationary point, without a bound"
             )
-        message = f"{self._about(task)}: {why}"
-        warnings.warn(GapWarning(message, found.certificate, self.tol), stacklevel=3)
+        message = f"{self._about(found, k)}: {why}"
+        warnings.warn(GapWarning(message, solution.certificate, self.tol), stacklevel=3)
 
-    def _keep(
-        self, X: Any, codes: Indices, tasks: list[_Task], solutions: Sequence[Solution]
-    ) -> None:
-        coefficients = np.zeros((len(tasks), X.shape[0]))
-        for row, task, found in zip(coefficients, tasks, solutions, strict=True):
-            if found.w.centres is not None:
+    def _keep(self, X: Any, found: Fit) -> None:
+        problems, solutions = found.problems, found.solutions
+        assert isinstance(problems, KernelProblems)
+        coefficients = np.zeros((len(problems), X.shape[0]))
+        for k, solution in enumerate(solutions.solutions):
+            if solution.w.centres is not None:
                 raise ValueError(
-                    f"{found.solver} answers with vectors that are not rows of X, which SVC cannot "
-                    'keep; choose its maintenance "removal" or "projection"'
+                    f"{solution.solver} answers with vectors that are not rows of X, which SVC "
+                    'cannot keep; choose its maintenance "removal" or "projection"'
                 )
-            row[task.rows] = found.w.coefficients
-        used = np.flatnonzero(coefficients.any(axis=0))
+            coefficients[k][problems.rows_of(k)] = solution.w.coefficients
+        self.kernel_, self.classes_ = problems.kernel, found.labels.classes
+        codes, used = problems.codes(), np.flatnonzero(coefficients.any(axis=0))
         self.support_ = used[np.argsort(codes[used], kind="stable")]
         self.n_support_ = np.bincount(codes[self.support_], minlength=len(self.classes_))
         self.support_vectors_ = np.empty((0, 0)) if self.kernel_.given else X[self.support_]
         self._coefficients = coefficients[:, self.support_]
         self.dual_coef_ = self._coefficients
         if len(self.classes_) > 2 and self.multi_class == "ovo":
-            self.dual_coef_ = _by_other_class(self._coefficients, tasks, codes[self.support_])
-        self.intercept_ = np.array([found.b for found in solutions])
-        self.certificates_ = [found.certificate for found in solutions]
-        self.certificate_ = total(self.certificates_)
-        self.traces_ = [found.trace for found in solutions]
-        worst = max(solutions, key=lambda found: found.certificate.relative_gap)
-        self.status_, self.message_ = worst.status, worst.message
-        self.solver_ = worst.solver
-        self.n_iter_ = int(np.ceil(max(found.epochs for found in solutions)))
+            self.dual_coef_ = _by_other_class(self._coefficients, codes[self.support_])
+        self.intercept_ = solutions.intercept
+        self.certificates_ = [solution.certificate for solution in solutions.solutions]
+        self.certificate_ = solutions.certificate
+        self.traces_ = [solution.trace for solution in solutions.solutions]
+        worst = max(solutions.solutions, key=lambda s: s.certificate.relative_gap)
+        self.status_, self.message_, self.solver_ = worst.status, worst.message, worst.solver
+        self.n_iter_ = int(np.ceil(solutions.epochs))
+        self.loo_error_bounds_ = problems.loo_error_bounds
+        self._provenance = found.provenance
+        self.weighted_ = found.weighted
 
     def _scores(self, X: Any) -> Array:
         """The score of each row by each machine."""
@@ -316,20 +259,11 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return out
 
 
-def _task(codes: Indices, used: NDArray[np.bool_], positive: int, negative: int | None) -> _Task:
-    if negative is not None:
-        used = used & ((codes == positive) | (codes == negative))
-    rows = np.flatnonzero(used)
-    return _Task(rows, np.where(codes[rows] == positive, 1.0, -1.0), positive, negative)
-
-
-def _by_other_class(coefficients: Array, tasks: list[_Task], codes: Indices) -> Array:
+def _by_other_class(coefficients: Array, codes: Indices) -> Array:
     """scikit-learn's layout: a support vector's column lists its pairs by the other class."""
-    n_classes = int(max(task.positive for task in tasks)) + 2
+    n_classes = int((1 + np.sqrt(1 + 8 * len(coefficients))) / 2)
     table = np.zeros((n_classes - 1, len(codes)))
-    for row, task in zip(coefficients, tasks, strict=True):
-        assert task.negative is not None
-        i, j = task.positive, task.negative  # i < j
+    for row, (i, j) in zip(coefficients, pairs(n_classes), strict=True):  # i < j
         table[j - 1, codes == i] = row[codes == i]
         table[i, codes == j] = row[codes == j]
     return table

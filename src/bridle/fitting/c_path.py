@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from bridle.fitting.problems import Task, linear_problem
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
-from bridle.problems.linear import LinearProblem
-from bridle.rows.cluster.dask_rows import as_rows, is_remote
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -48,12 +47,12 @@ class Sums:
     bounded: bool  # hinge: alpha_i <= C_i
 
     @classmethod
-    def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
+    def of(cls, problem: Any, solution: Solution) -> Sums:
         """Without a look at the data."""
         half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
         N = 2.0 * (value - solution.certificate.dual)
-        return cls(problem.C, half, loss, S, N, curvature, problem.loss.bounded_dual)
+        return cls(problem.C, half, loss, S, N, curvature, problem.loss.name == "hinge")
 
     def certificate(self, C: float) -> Certificate:
         """The certificate of the same w and of the best scale of the same alpha at another C."""
@@ -161,18 +160,9 @@ def path(
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
     if not 0 < gap < 1:
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
-    problem: Any
-    if is_remote(X):
-        rows = as_rows(X, y, sample_weight)
-        problem = LinearProblem(rows, None, C_min, loss=loss, bias=bias, bias_scale=bias_scale)
-    else:
-        if y is None:
-            raise ValueError("y is missing: only rows on a cluster bring their labels")
-        problem = LinearProblem(
-            X, y, C_min, loss=loss, bias=bias, bias_scale=bias_scale,
-            sample_weight=sample_weight, n_threads=n_threads,
-        )  # fmt: skip
-    if not problem.loss.quadratic:
+    task = Task(C_min, loss, bias, bias_scale)
+    problem = linear_problem(X, y, task, sample_weight=sample_weight, n_threads=n_threads)
+    if problem.loss.name not in ("hinge", "squared_hinge"):
         raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
-from bridle.models.calibration import METHODS, Calibrator, Monotone, Sigmoid
+from bridle.fitting.folds import without_folds
+from bridle.fitting.labels import Labels
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import Task
+from bridle.models.calibration import METHODS, Calibrator, Monotone, SigmoidMap
 from bridle.models.deciding import pairs
+from bridle.solving.many import Watcher
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -19,6 +28,47 @@ def fit_calibrator(
     if method == "isotonic":
         return _fit_monotone(scores, positive, weights)
     raise ValueError(f"probability must be one of {METHODS} or False, got {method!r}")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How to get probabilities: from the scores of rows by models without their fold.
+
+    watch: sees the records of these models' problems, as in `Effort`.
+    """
+
+    method: str
+    watch: Watcher | None = None
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"probability must be one of {METHODS} or False, got {self.method!r}")
+
+    def fitted(
+        self, X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort
+    ) -> Calibrated | None:
+        """The maps, or None if Ctrl-C came before all folds were solved."""
+        began, effort = time.perf_counter(), replace(effort, watch=self.watch, checkpoint=None)
+        held, counts = without_folds(X, labels, weights, task, effort, self.folds)
+        if held.interrupted:
+            return None
+        assert labels.codes is not None
+        found = fit_calibrators(
+            self.method, held.scores, labels.codes, labels.n_classes, task.multi_class, counts
+        )
+        seconds = time.perf_counter() - began
+        return Calibrated(found, held.worst_gap, held.message, seconds)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The map of each decision function, and the largest gap of any fold, with its message."""
+
+    calibrators: list[Calibrator]
+    worst_gap: float
+    message: str
+    seconds: float
 
 
 def fit_calibrators(
@@ -42,7 +92,7 @@ def fit_calibrators(
     return found
 
 
-def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Sigmoid:
+def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> SigmoidMap:
     """Newton's method on the cross-entropy to the smoothed targets, which is convex in (a, b)."""
     n_positive, n_negative = float(weights[positive].sum()), float(weights[~positive].sum())
     target = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
@@ -73,7 +123,7 @@ def _fit_sigmoid(scores: Array, positive: NDArray[np.bool_], weights: Array) -> 
         else:
             break  # at the limit of precision
         a, b, value = a + size * step[0], b + size * step[1], new
-    return Sigmoid(float(a / scale), float(b))
+    return SigmoidMap(float(a / scale), float(b))
 
 
 def _fit_monotone(scores: Array, positive: NDArray[np.bool_], weights: Array) -> Monotone:

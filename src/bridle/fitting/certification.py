@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.one_vs_one import rows_of
-from bridle.fitting.one_vs_rest import own_weights
+from bridle.fitting.problems import Task, joint_problem, linear_problem, rows_of_pair
 from bridle.matrix.door import as_matrix
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import pairs
@@ -16,7 +15,6 @@ from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
-from bridle.problems.linear import LinearProblem
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds
@@ -55,15 +53,13 @@ def certify(
     """
     if bias is None:
         bias = "regularised" if b != 0 else "none"
-    problem = LinearProblem(
-        X, y, C, loss=loss, bias=bias, bias_scale=bias_scale,
-        sample_weight=sample_weight, n_threads=n_threads,
-    )  # fmt: skip
+    task = Task(C, loss, bias, bias_scale)
+    problem = linear_problem(X, y, task, sample_weight=sample_weight, n_threads=n_threads)
     return certify_weights(problem, w, b, max_seconds=max_seconds)
 
 
 def certify_weights(
-    problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
+    problem: Any, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
 ) -> Certificate:
     """The same for a problem that is there already."""
     primal = problem.primal(w, b)
@@ -85,7 +81,6 @@ def certify_model(
     Nothing in the model is believed but its weights and its objective, with the class weights in
     its `info`, if any. The time is shared evenly.
     """
-    own = model.info.get("class_weight")
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
     labels = np.asarray(y)
@@ -95,52 +90,63 @@ def certify_model(
     model, codes = model.dense(), np.searchsorted(model.classes, labels)
     if model.scale is not None:  # the objective is that of the scaled features
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
-    objective: Any = model.objective
-    options: dict[str, Any] = {
-        "loss": objective.loss, "bias": objective.bias, "bias_scale": objective.bias_scale,
-        "n_threads": n_threads,
-    }  # fmt: skip
-    weights = check_weights(own, len(model.classes))
     each = check_weights(sample_weight, len(codes))
-    if model.multi_class == "crammer_singer":
-        options["sample_weight"], options["cost"] = each * weights[codes], model.info.get("cost")
-        return (_certify_jointly(model, X, codes, max_seconds, options),)
-    X = as_matrix(X)
-    certificates = []
-    for k, (w, b) in enumerate(zip(model.coef, model.intercept, strict=True)):
-        positive, rows = k, np.arange(len(codes))
+    found = _Certification(model, as_matrix(X), codes, each, n_threads)
+    seconds = max_seconds / len(model.certificates)
+    return tuple(found.certify(k, seconds) for k in range(len(model.certificates)))
+
+
+@dataclass(frozen=True)
+class _Certification:
+    """A model and rows in memory to certify it on: its problems, one after the other."""
+
+    model: LinearModel
+    X: Any
+    codes: NDArray[np.intp]
+    weights: NDArray[np.float64]
+    n_threads: int | None
+
+    @property
+    def task(self) -> Task:
+        objective: Any = self.model.objective
+        return Task(
+            objective.C, objective.loss, objective.bias, objective.bias_scale,
+            cost=self.model.info.get("cost"),
+        )  # fmt: skip
+
+    def certify(self, k: int, max_seconds: float) -> Certificate:
+        model, codes = self.model, self.codes
+        costs = self.weights * model.costs_of(codes, k)
+        if model.multi_class == "crammer_singer":
+            return self._certify_jointly(costs, max_seconds)
+        n_classes = len(model.classes)
+        sides: tuple[int, int | None] = (1 if n_classes == 2 else k), None
+        rows = np.arange(len(codes))
         if model.multi_class == "ovo":
-            pair = pairs(len(model.classes))[k]
-            positive, rows = pair[0], rows_of(codes, pair, np.ones(len(codes)))
-        elif len(model.classes) == 2:
-            positive = 1
-        signs = np.where(codes[rows] == positive, 1.0, -1.0)
-        part = X if len(rows) == len(codes) else X[rows]
-        together = model.multi_class == "ovo"
-        cost = each[rows] * (weights[codes[rows]] if together else own_weights(codes, k, weights))
-        problem = LinearProblem(part, signs, objective.C, sample_weight=cost, **options)
-        seconds = max_seconds / len(model.coef)
-        certificates.append(certify_weights(problem, w, float(b), max_seconds=seconds))
-    return tuple(certificates)
+            sides = pairs(n_classes)[k]
+            rows = rows_of_pair(codes, sides, np.ones(len(codes)))
+        problem = linear_problem(
+            self.X if len(rows) == len(codes) else self.X[rows],
+            np.where(codes[rows] == sides[0], 1.0, -1.0), self.task,
+            sample_weight=costs[rows], n_threads=self.n_threads,
+        )  # fmt: skip
+        b = float(model.intercept[k])
+        return certify_weights(problem, model.coef[k], b, max_seconds=max_seconds)
+
+    def _certify_jointly(self, costs: NDArray[np.float64], max_seconds: float) -> Certificate:
+        model, n_classes = self.model, len(self.model.classes)
+        problem = joint_problem(
+            self.X, self.codes, n_classes, self.task, sample_weight=costs, n_threads=self.n_threads
+        )
+        table = model.coef
+        if problem.chains.bias:
+            table = np.column_stack([table, model.intercept / model.objective.bias_scale])
+        if n_classes == 2:
+            table = np.vstack([-0.5 * table, 0.5 * table])
+        return _certify_table(problem, problem.primal(table.T.ravel()), max_seconds)
 
 
-def _certify_jointly(
-    model: LinearModel,
-    X: Any,
-    codes: NDArray[np.intp],
-    max_seconds: float,
-    options: dict[str, Any],
-) -> Certificate:
-    from bridle.fitting.crammer_singer import crammer_singer_problem
-
-    n_classes, constant = len(model.classes), options["bias_scale"]
-    problem = crammer_singer_problem(X, codes, n_classes, model.objective.C, **options)
-    table = model.coef
-    if problem.chains.bias:
-        table = np.column_stack([table, model.intercept / constant])
-    if n_classes == 2:
-        table = np.vstack([-0.5 * table, 0.5 * table])
-    primal = problem.primal(table.T.ravel())
+def _certify_table(problem: Any, primal: float, max_seconds: float) -> Certificate:
     deadline = time.perf_counter() + max_seconds
     dual = -np.inf
     for tol in (1e-2, 1e-4, 1e-6):  # from the start each time: the solver cannot go on
@@ -152,7 +158,7 @@ def _certify_jointly(
     return Certificate(primal, min(primal, dual), "dual-solver")
 
 
-def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:
+def _best_dual(problem: Any, primal: float, max_seconds: float) -> Solution:
     """Raise the dual until its own error is a small part of the gap that it is to measure."""
     deadline = time.perf_counter() + max_seconds
     start: Any = None

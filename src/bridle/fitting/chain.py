@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from bridle.data.sequence_features import encode_labels, features_for
-from bridle.fitting.task import Task
-from bridle.models.chain import ChainModel, Extras
+from bridle.fitting.task import StructuralTask
+from bridle.models.chain import ChainExtras, ChainModel
 from bridle.structured.chain import ChainProblem
 from numpy.typing import ArrayLike
 
@@ -18,11 +18,11 @@ def chain_task(
     labels: Sequence[Sequence[Any]],
     C: float,
     *,
-    extras: Extras = Extras(),  # noqa: B008  (frozen)
+    extras: ChainExtras = ChainExtras(),  # noqa: B008  (frozen)
     cost: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
-) -> Task[ChainProblem, ChainModel]:
+) -> StructuralTask[ChainProblem, ChainModel]:
     """A chain of labels over sequences of features."""
     features = features_for(sequences)
     encoded = features.encode(sequences, grow=True)
@@ -37,4 +37,4 @@ def chain_task(
     model = partial(
         ChainModel, classes=classes, features=features, extras=extras, n_rows=problem.n_rows
     )
-    return Task(problem, model)
+    return StructuralTask(problem, model)

@@ -7,16 +7,18 @@ with two rows or more is in every fold's training rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from bridle.fitting.multiclass import solve_multiclass
+from bridle.fitting.labels import Labels, row_costs
+from bridle.fitting.multiclass import Effort, solve_multiclass
+from bridle.fitting.problems import Task
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual
-from bridle.solving.stopping import Status
+from bridle.solving.stopping import AnyOf, Seconds, Status, Stop
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -59,21 +61,6 @@ def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
     return folds
 
 
-def hold_out(codes: NDArray[np.intp], fraction: float, seed: int) -> NDArray[np.intp]:
-    """Rows to set aside, in order: this part of every class, drawn at random.
-
-    At least one row of each class that has two; rows with a code below zero belong to no class.
-    """
-    if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
-    order = np.random.default_rng(seed).permutation(len(codes))
-    held = []
-    for k in range(int(codes.max()) + 1):
-        rows = order[codes[order] == k]
-        held.append(rows[: min(len(rows) - 1, max(1, round(fraction * len(rows))))])
-    return np.sort(np.concatenate(held))
-
-
 def held_out_scores(
     X: Any,
     codes: NDArray[np.intp],
@@ -108,3 +95,46 @@ def held_out_scores(
             worst_gap, message = gap, found.worst.message
         scores[test] = function_scores(X[test], found.coef, found.intercept, n_threads)
     return HeldOut(scores, worst_gap, message, False, multi_class)
+
+
+def without_folds(
+    X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort, n_folds: int
+) -> tuple[HeldOut, Array]:
+    """The scores of every row by a model without it, and the rows' weights in what is made of them.
+
+    Classes weigh in the objective, not in what is measured.
+    """
+    assert labels.codes is not None
+    row = np.ones(len(labels.codes)) if weights is None else weights
+    counted = np.where(row > 0, labels.codes, -1)
+    folds = deal(counted, n_folds, effort.seed)
+
+    def training(mask: NDArray[np.bool_]) -> Array | None:
+        return row_costs(labels, np.where(mask, row, 0.0), task.class_weight)
+
+    held = held_out_scores(
+        X, counted, labels.n_classes, task.C, folds, training, multi_class=task.multi_class,
+        cost=task.cost, solver=effort.solver, stop=effort.stop, seed=effort.seed,
+        n_threads=effort.n_threads, watch=effort.watch, **task.formula,
+    )  # fmt: skip
+    return held, np.where(folds >= 0, row, 0.0)
+
+
+def cross_validated(
+    X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort, n_folds: int
+) -> tuple[float | None, float]:
+    """The accuracy on rows held out, by their weights, and the worst gap of any fold.
+
+    No accuracy if Ctrl-C left folds unsolved. The seconds in `effort.stop` are for all folds.
+    """
+    effort = replace(effort, stop=shared(effort.stop, n_folds))
+    held, _ = without_folds(X, labels, weights, task, effort, n_folds)
+    assert labels.codes is not None
+    return None if held.interrupted else held.accuracy(labels.codes, weights), held.worst_gap
+
+
+def shared(stop: Stop, n_fits: int) -> Stop:
+    """The rule of one fit among several that share the seconds evenly."""
+    return AnyOf(tuple(
+        Seconds(rule.s / n_fits) if isinstance(rule, Seconds) else rule for rule in stop.rules
+    ))  # fmt: skip

@@ -1,32 +1,130 @@
-"""One option for the way to several classes: see `bridle.machines`."""
+"""Solving the problems of one fit, and the ways to several classes as functions of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from bridle.fitting.classes import Machines
+import numpy as np
+from bridle.fitting.early_stopping import Validation
+from bridle.fitting.labels import Labels
+from bridle.fitting.problems import KernelChoice, Problems, Task, problems_in_memory
+from bridle.fitting.solutions import Solutions
 from bridle.models.deciding import MultiClass, check_multi_class
+from bridle.objective.bias import Bias
+from bridle.objective.kernels import Kernel
+from bridle.objective.losses import Hinge, Loss
+from bridle.solvers import Solver
+from bridle.solving.checkpoint import Checkpoint
+from bridle.solving.loop import DEFAULT_STOP
+from bridle.solving.many import Keep, Watcher, solve_each
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Stop
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How to go about it: nothing here changes what is to be learned.
+
+    stop: a rule `Seconds` in it is for all problems together. watch: sees the number of each
+    problem and its newest record, and may end it.
+    """
+
+    solver: str | Solver = "auto"
+    stop: Stop = DEFAULT_STOP
+    seed: int = 0
+    n_threads: int | None = None
+    watch: Watcher | None = None
+    checkpoint: Any = None  # a Checkpoint; on a cluster, a folder
+
+
+def solve_problems(
+    problems: Problems,
+    effort: Effort,
+    *,
+    start: Sequence[Any] | None = None,
+    keep: Keep | None = None,
+    validation: Validation | None = None,
+) -> Solutions:
+    """Solve each, as many at a time as they have workers.
+
+    start: what to go on from, one per problem. keep: what to keep of each solution. validation:
+    rows to stop by. Ctrl-C ends all runs after their epochs at hand, with the best solutions so
+    far.
+    """
+
+    def finish(k: int, solution: Solution) -> Solution:
+        solution = problems.finished(k, solution)
+        return solution if keep is None else keep(k, solution)
+
+    def rule(k: int) -> Stop | None:
+        return None if validation is None else problems.rule(k, validation)
+
+    saves = effort.checkpoint if isinstance(effort.checkpoint, Checkpoint) else None
+    return problems.collect(
+        solve_each(
+            len(problems), problems.problem, problems.solver(effort.solver), stop=effort.stop,
+            watch=effort.watch, start=start, seed=effort.seed, workers=problems.workers,
+            keep=finish, rule_of=rule, checkpoint=saves,
+        )
+    )  # fmt: skip
 
 
 def solve_multiclass(
     X: Any,
-    codes: Any,
+    codes: ArrayLike,
     n_classes: int,
     C: float = 1.0,
     *,
     multi_class: MultiClass = "ovr",
-    **options: Any,
-) -> Machines:
-    """Solve in the given way; options as in `solve_one_vs_rest`, whichever it is."""
+    loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
+    bias: Bias = "none",
+    bias_scale: float = 1.0,
+    cost: ArrayLike | None = None,
+    kernel: Kernel | None = None,
+    sample_weight: ArrayLike | None = None,
+    start: Sequence[Any] | None = None,
+    keep: Keep | None = None,
+    validation: Validation | None = None,
+    **effort: Any,
+) -> Solutions:
+    """Solve the problems of several classes: linear, or with the given kernel.
+
+    codes: the class of each row, 0 to n_classes - 1; a row of any other has no class, and is of the
+    rest wherever there is one. cost: of confusing classes, for "crammer_singer". start: what to go
+    on from, one per problem. keep: what to keep of each solution. validation: rows to stop by.
+    Others: as in `Effort`.
+    """
     check_multi_class(multi_class)
-    if multi_class == "ovr":
-        from bridle.fitting.one_vs_rest import solve_one_vs_rest
+    numbers = np.asarray(codes)
+    if n_classes < 2:
+        raise ValueError(f"there must be at least two classes, got {n_classes}")
+    labels = Labels(np.arange(n_classes), np.full(n_classes, np.nan), numbers)
+    chosen = None if kernel is None else KernelChoice(kernel)
+    task = Task(C, loss, bias, bias_scale, multi_class, cost=cost, kernel=chosen)
+    how = Effort(**effort)
+    problems = problems_in_memory(X, labels, task, sample_weight, how.n_threads)
+    return solve_problems(problems, how, start=start, keep=keep, validation=validation)
 
-        return solve_one_vs_rest(X, codes, n_classes, C, **options)
-    if multi_class == "ovo":
-        from bridle.fitting.one_vs_one import solve_one_vs_one
 
-        return solve_one_vs_one(X, codes, n_classes, C, **options)
-    from bridle.fitting.crammer_singer import solve_crammer_singer
+def solve_one_vs_rest(
+    X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
+) -> Solutions:
+    """One class after the other against the rest; options as in `solve_multiclass`."""
+    return solve_multiclass(X, codes, n_classes, C, multi_class="ovr", **options)
 
-    return solve_crammer_singer(X, codes, n_classes, C, **options)
+
+def solve_one_vs_one(
+    X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
+) -> Solutions:
+    """One class against another, for each pair; options as in `solve_multiclass`."""
+    return solve_multiclass(X, codes, n_classes, C, multi_class="ovo", **options)
+
+
+def solve_crammer_singer(
+    X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
+) -> Solutions:
+    """All classes in one problem; options as in `solve_multiclass`."""
+    return solve_multiclass(X, codes, n_classes, C, multi_class="crammer_singer", **options)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.fitting.task import Task
+from bridle.fitting.task import StructuralTask
 from bridle.matrix.door import is_sparse
 from bridle.models.multilabel import MultilabelModel
 from bridle.structured.multilabel import MultilabelOracle
@@ -23,7 +23,7 @@ def multilabel_task(
     intercept: bool = True,
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
-) -> Task[StructuredProblem, MultilabelModel]:
+) -> StructuralTask[StructuredProblem, MultilabelModel]:
     """Labels of rows, and of which pairs occur together; Y: a column of 0 and 1 for each label."""
     n, d = X.shape
     threads = _core.hardware_threads() if n_threads is None else n_threads
@@ -40,7 +40,7 @@ def multilabel_task(
             None if together is None else together + together.T, n, **common,
         )  # fmt: skip
 
-    return Task(problem, model)
+    return StructuralTask(problem, model)
 
 
 def _rows(X: Any, *, constant: bool) -> list[Any]:

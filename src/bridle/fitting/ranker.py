@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from bridle.fitting.task import Task
+from bridle.fitting.task import StructuralTask
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.ranker import RankingModel
 from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
@@ -24,7 +24,7 @@ def ranking_task(
     query_weight: ArrayLike | None = None,
     zero_based: bool = False,
     n_threads: int | None = None,
-) -> Task[RankingProblem, RankingModel]:
+) -> StructuralTask[RankingProblem, RankingModel]:
     """A linear ranker of the documents X of relevance y."""
     chosen = ranking_loss_from(loss)
     if chosen.name in LABELLING_LOSSES:
@@ -39,4 +39,4 @@ def ranking_task(
         RankingModel, loss=str(chosen), threshold=float(threshold), zero_based=zero_based,
         fingerprint=fingerprint(X, y), n_queries=problem.n_rows,
     )  # fmt: skip
-    return Task(problem, model)
+    return StructuralTask(problem, model)

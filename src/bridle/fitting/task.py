@@ -14,7 +14,7 @@ Model = TypeVar("Model")
 
 
 @dataclass(frozen=True)
-class Task(Generic[Problem, Model]):
+class StructuralTask(Generic[Problem, Model]):
     """A structural problem; `model` makes a model of weights, C, certificate and info."""
 
     problem: Problem

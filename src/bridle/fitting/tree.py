@@ -7,7 +7,7 @@ from functools import partial
 
 from bridle import _core
 from bridle.data.trees import Tree
-from bridle.fitting.task import Task
+from bridle.fitting.task import StructuralTask
 from bridle.models.tree import TreeModel
 from bridle.structured.grammar import Grammar
 from bridle.structured.problem import StructuredProblem
@@ -24,11 +24,11 @@ def tree_task(
     frequent: int = 10,
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
-) -> Task[StructuredProblem, TreeModel]:
+) -> StructuralTask[StructuredProblem, TreeModel]:
     """A grammar that is read from trees, and its weights."""
     grammar = Grammar.read(trees, order=order, rare=rare, frequent=frequent)
     threads = _core.hardware_threads() if n_threads is None else n_threads
     oracle = TreeOracle(grammar, n_threads=threads)
     sentences = [tree.words for tree in trees]
     problem = StructuredProblem(oracle, sentences, trees, C, sample_weight=sample_weight)
-    return Task(problem, partial(TreeModel, grammar=grammar, n_rows=len(trees)))
+    return StructuralTask(problem, partial(TreeModel, grammar=grammar, n_rows=len(trees)))

@@ -38,7 +38,7 @@ class Calibrator(Protocol):
 
 
 @dataclass(frozen=True)
-class Sigmoid:
+class SigmoidMap:
     """Platt's: 1 / (1 + exp(-(slope f + offset)))."""
 
     slope: float
@@ -76,7 +76,7 @@ class Monotone:
 def calibrator_from(entry: Mapping[str, Any]) -> Calibrator:
     """What `as_dict` wrote."""
     if entry["method"] == "platt":
-        return Sigmoid(float(entry["slope"]), float(entry["offset"]))
+        return SigmoidMap(float(entry["slope"]), float(entry["offset"]))
     if entry["method"] == "isotonic":
         knots = np.asarray(entry["scores"], np.float64), np.asarray(entry["probabilities"], float)
         if knots[0].ndim != 1 or knots[0].shape != knots[1].shape or not len(knots[0]):

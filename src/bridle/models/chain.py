@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Extras:
+class ChainExtras:
     """Which weights there are beside those of the features."""
 
     transitions: bool = True
@@ -56,7 +56,7 @@ class ChainModel(StructuralModel):
     w: Array
     classes: list[Any]
     features: Features
-    extras: Extras
+    extras: ChainExtras
     n_rows: int
 
     kind: ClassVar[str] = "chain"
@@ -138,7 +138,7 @@ class ChainModel(StructuralModel):
             features = NumberedFeatures(int(fields["n_features"]))
         if emissions.shape != (features.n_features, len(classes)):
             raise ValueError(f"emissions of shape {emissions.shape}")
-        extras = Extras(
+        extras = ChainExtras(
             *(bool(fields[name]) for name in ("transitions", "boundaries", "intercept"))
         )
         parts = ("extras", "transitions") if extras.transitions else ("extras",)

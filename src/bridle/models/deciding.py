@@ -13,10 +13,14 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+from bridle.rows.scoring import function_scores, row_slice
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+
+# So many scores are held at once while predicting.
+SCORES = 2**20
 
 MultiClass = Literal["ovr", "ovo", "crammer_singer"]
 MULTI_CLASS = ("ovr", "ovo", "crammer_singer")
@@ -63,6 +67,24 @@ def class_scores(scores: Array, multi_class: str, n_classes: int) -> Array:
 def decide(scores: Array) -> NDArray[np.intp]:
     """The class of each row, by number, from `class_scores`; the first of equals."""
     return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+
+
+def winners(
+    X: Any,
+    coef: Any,
+    intercept: Array,
+    multi_class: str,
+    n_classes: int,
+    n_threads: int | None = None,
+) -> NDArray[np.intp]:
+    """The class of each row, by number, from linear functions; some rows' scores at a time."""
+    best = np.empty(X.shape[0], np.intp)
+    step = max(1, SCORES // coef.shape[0])
+    for begin in range(0, X.shape[0], step):
+        end = min(begin + step, X.shape[0])
+        scores = function_scores(row_slice(X, begin, end), coef, intercept, n_threads)
+        best[begin:end] = decide(class_scores(scores, multi_class, n_classes))
+    return best
 
 
 def votes(scores: Array, n_classes: int) -> Array:

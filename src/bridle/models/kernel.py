@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from bridle.matrix.door import as_matrix, is_sparse
+from bridle.models.deciding import class_scores, decide, n_functions
 from bridle.models.header import (
     Objective,
     certificates_from_json,
@@ -29,7 +30,8 @@ Array = NDArray[np.float64]
 class KernelModel:
     """Decision functions sum_j coefficients_kj K(s_j, x) + b_k over common support vectors s_j.
 
-    One for two classes, else one for each class against the rest.
+    One for two classes, else one for each class ("ovr") or each pair of classes ("ovo"), see
+    `bridle.models.deciding`.
     """
 
     kernel: Kernel
@@ -44,24 +46,31 @@ class KernelModel:
     zero_based: bool = False
     info: dict[str, Any] = field(default_factory=dict)
     scale: Array | None = None  # see `bridle.models.scaling`; the support vectors are divided by it
+    multi_class: str = "ovr"
 
     kind: ClassVar[str] = "kernel"
+    needs_matrix: ClassVar[bool] = True  # whether it cuts and stacks rows to predict
+    widens: ClassVar[bool] = True  # whether it takes data that have fewer features
 
     def __post_init__(self) -> None:
-        n_functions = 1 if len(self.classes) == 2 else len(self.classes)
         if len(self.classes) < 2:
             raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
         check_storable(self.kernel)
-        if self.coefficients.shape != (n_functions, self.support.shape[0]):
+        if self.multi_class not in ("ovr", "ovo"):
+            raise ValueError(f"a kernel model has no multi_class {self.multi_class!r:.40}")
+        functions = n_functions(self.multi_class, len(self.classes))
+        if self.coefficients.shape != (functions, self.support.shape[0]):
             raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
         if self.scale is not None and self.scale.shape != (self.n_features,):
             raise ValueError(f"a scale of shape {self.scale.shape} does not fit")
-        if self.intercept.shape != (n_functions,) or len(self.certificates) != n_functions:
+        if self.intercept.shape != (functions,) or len(self.certificates) != functions:
             raise ValueError("intercepts or certificates do not fit the classes")
 
     @classmethod
-    def from_solutions(cls, X: Any, found: Any, kernel: Kernel, **rest: Any) -> Self:
-        """Of machines that were trained on the rows of X."""
+    def from_solutions(
+        cls, X: Any, found: Any, kernel: Kernel, *, rows: Sequence[Any] | None = None, **rest: Any
+    ) -> Self:
+        """Of machines that were trained on rows of X: on all of them, or on `rows` of each."""
         X = as_matrix(X)
         expansions: list[Any] = [solution.w for solution in found.solutions]
         if any(w.centres is not None for w in expansions):
@@ -69,37 +78,12 @@ class KernelModel:
                 raise ValueError("merged support vectors cannot be kept for several classes")
             support, coefficients = expansions[0].centres, expansions[0].coefficients[None]
         else:
-            table = np.vstack([w.coefficients for w in expansions])
+            table = np.zeros((len(expansions), X.shape[0]))
+            for k, w in enumerate(expansions):
+                table[k][slice(None) if rows is None else rows[k]] = w.coefficients
             used = np.flatnonzero(table.any(axis=0))
             support, coefficients = X[used], table[:, used]
         return cls(kernel, support, coefficients, found.intercept, **rest)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """What a fitted SVC knows; `save_model` takes it as it is."""
-        if len(estimator.classes_) > 2 and estimator.multi_class == "ovo":
-            raise ValueError(
-                "a model file holds one machine for each class; this SVC has one for each pair: "
-                'fit it with multi_class="ovr"'
-            )
-        solver = estimator.solver
-        return cls(
-            kernel=estimator.kernel_,
-            support=estimator.support_vectors_,
-            coefficients=np.ascontiguousarray(estimator._coefficients),
-            intercept=estimator.intercept_,
-            classes=estimator.classes_,
-            objective=Objective(
-                "hinge", float(estimator.C), estimator.bias, weighted=estimator.weighted_
-            ),
-            certificates=tuple(estimator.certificates_),
-            fingerprint="",
-            n_rows=0,
-            info={
-                "solver": solver if isinstance(solver, str) else solver.name,
-                "status": estimator.status_.value,
-            },
-        )
 
     @property
     def n_features(self) -> int:
@@ -125,7 +109,7 @@ class KernelModel:
         return replace(self, support=support, scale=scale)
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """A vector for two classes, else a column for each class."""
+        """A vector for two classes, else a column for each class: of pairs, their votes."""
         from bridle import _core
 
         threads = _core.hardware_threads() if n_threads is None else n_threads
@@ -141,7 +125,7 @@ class KernelModel:
         if self.support.shape[0]:
             for k, c in enumerate(self.coefficients):
                 scores[k] += expand(self.kernel, X, self.support, c, threads)
-        return scores[0] if len(scores) == 1 else np.ascontiguousarray(scores.T)
+        return class_scores(scores.T, self.multi_class, len(self.classes))
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
         """The class of every row."""
@@ -149,8 +133,7 @@ class KernelModel:
 
     def decide(self, scores: Array) -> NDArray[Any]:
         """The classes that belong to decision values."""
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: NDArray[Any] = self.classes[codes]
+        labels: NDArray[Any] = self.classes[decide(scores)]
         return labels
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -165,6 +148,7 @@ class KernelModel:
             "n_rows": self.n_rows,
             "zero_based": self.zero_based,
             "info": self.info,
+            "multi_class": self.multi_class,
         }  # fmt: skip
         arrays = {"coefficients": self.coefficients, "intercept": self.intercept}
         if self.scale is not None:
@@ -202,4 +186,5 @@ class KernelModel:
             zero_based=bool(fields["zero_based"]),
             info=dict(fields["info"]),
             scale=np.asarray(arrays["scale"], np.float64) if "scale" in arrays else None,
+            multi_class=str(fields.get("multi_class", "ovr")),  # all there was in version 0.1.0
         )  # fmt: skip

@@ -10,6 +10,14 @@ import numpy as np
 from bridle.errors import ModelError
 from bridle.files.container import count, string
 from bridle.matrix.door import as_matrix, is_sparse
+from bridle.models.deciding import (
+    check_multi_class,
+    class_scores,
+    decide,
+    n_functions,
+    n_problems,
+    winners,
+)
 from bridle.models.header import (
     Objective,
     certificates_from_json,
@@ -17,8 +25,9 @@ from bridle.models.header import (
     classes_from_json,
     classes_to_json,
 )
-from bridle.objective.certificate import Certificate
-from bridle.solving.stopping import Status
+from bridle.models.scaling import resized
+from bridle.objective.certificate import Certificate, total
+from bridle.rows.scoring import function_scores
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -30,11 +39,11 @@ class LinearModel:
 
     multi_class: "ovr", each class against the rest: the largest score decides; "ovo", pairs (0, 1),
     (0, 2), ...: the votes decide; "crammer_singer": the largest score decides, and all functions
-    are of one problem, with one certificate. See `bridle.solving.many`.
+    are of one problem, with one certificate. See `bridle.models.deciding`.
     fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
-    "class_weight" is part of the objective: one number for each class, see `own_weights`.
+    "class_weight" is part of the objective: one number for each class, see `costs_of`.
     """
 
     coef: Any  # dense, or a CSR matrix
@@ -51,10 +60,10 @@ class LinearModel:
     scale: Array | None = None  # see `bridle.models.scaling`; coef is for the data as they are
 
     kind: ClassVar[str] = "linear"
+    needs_matrix: ClassVar[bool] = False
+    widens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        from bridle.models.deciding import check_multi_class, n_functions, n_problems
-
         if len(self.classes) < 2:
             raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
         check_multi_class(self.multi_class)
@@ -87,8 +96,6 @@ class LinearModel:
     @property
     def certificate(self) -> Certificate:
         """Of the sum of all decision functions' problems."""
-        from bridle.objective.certificate import total
-
         return total(self.certificates)
 
     def resized(self, n_features: int) -> LinearModel:
@@ -97,8 +104,6 @@ class LinearModel:
         A feature that no training row had has weight 0 in every optimum, so that further features
         change nothing; features that the data do not have contribute nothing.
         """
-        from bridle.models.scaling import resized
-
         if is_sparse(self.coef):
             coef = self.coef.copy()
             coef.resize((coef.shape[0], n_features))
@@ -114,9 +119,6 @@ class LinearModel:
 
         With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
         """
-        from bridle.models.deciding import class_scores
-        from bridle.rows.scoring import function_scores
-
         scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
         return class_scores(scores, self.multi_class, len(self.classes))
 
@@ -131,12 +133,14 @@ class LinearModel:
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
         """The class of every row."""
-        return self.decide(self.decision_function(X, n_threads=n_threads))
+        X, n_classes = self._checked(X), len(self.classes)
+        codes = winners(X, self.coef, self.intercept, self.multi_class, n_classes, n_threads)
+        labels: NDArray[Any] = self.classes[codes]
+        return labels
 
     def predict_proba(self, X: Any, *, n_threads: int | None = None) -> Array:
         """The probability of each class, in the order of `classes`; each row sums to 1."""
         from bridle.models.calibration import calibrator_from, class_probabilities
-        from bridle.rows.scoring import function_scores
 
         entries = self.info.get("calibrators")
         if entries is None:
@@ -157,8 +161,6 @@ class LinearModel:
 
     def decide(self, scores: Array) -> NDArray[Any]:
         """The classes that belong to decision values."""
-        from bridle.models.deciding import decide
-
         labels: NDArray[Any] = self.classes[decide(scores)]
         return labels
 
@@ -188,61 +190,31 @@ class LinearModel:
         return fields, arrays | {name: a for name, a in further.items() if a is not None}
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
-        """What a fitted LinearSVC or LinearSVCCV knows; `save_model` takes these as they are."""
-        bias = estimator.bias or ("regularised" if estimator.fit_intercept else "none")
-        solver, signed = estimator.solver, getattr(estimator, "dual_coef_", None)
-        loss = estimator.loss if isinstance(estimator.loss, str) else estimator.loss.name
-        names = getattr(estimator, "feature_names_in_", None)
-        calibrators = getattr(estimator, "calibrators_", None)
-        C = estimator.C_ if hasattr(estimator, "C_") else estimator.C  # found by LinearSVCCV
-        return cls(
-            coef=estimator.coef_,
-            intercept=np.asarray(estimator.intercept_, np.float64),
-            classes=estimator.classes_,
-            objective=Objective(
-                loss, float(C), bias, float(estimator.intercept_scaling),
-                weighted=estimator.weighted_,
-            ),
-            certificates=tuple(estimator.certificates_),
-            fingerprint="",
-            n_rows=0 if signed is None else signed.shape[1],
-            alpha=None if signed is None else np.abs(signed),
-            multi_class=estimator.multi_class,
-            info={
-                "solver": solver if isinstance(solver, str) else solver.name,
-                "status": estimator.status_.value,
-            } | ({} if names is None else {"feature_names": [str(name) for name in names]})
-            | ({} if calibrators is None else {"calibrators": [c.as_dict() for c in calibrators]}),
-        )  # fmt: skip
+    def from_estimator(cls, estimator: Any) -> LinearModel:
+        """What a fitted estimator's `to_model` says; `save_model` takes it as it is."""
+        model: LinearModel = estimator.to_model()
+        return model
 
     def to_estimator(self) -> Any:
-        """A fitted LinearSVC with these weights, which predicts without having seen any data."""
+        """A fitted LinearSVC with these weights, by its `from_model`."""
         import bridle
 
-        bias, scale = self.objective.bias, self.objective.bias_scale
-        estimator = bridle.LinearSVC(
-            self.objective.C, loss=self.objective.loss, fit_intercept=bias != "none",
-            bias=None if bias == "regularised" else bias, intercept_scaling=scale,
-            multi_class=self.multi_class,
-        )  # fmt: skip
-        estimator.coef_, estimator.intercept_ = self.coef, self.intercept
-        estimator.classes_, estimator.n_features_in_ = self.classes, self.n_features
-        estimator.weighted_ = self.objective.weighted or "class_weight" in self.info
-        estimator.certificates_ = list(self.certificates)
-        estimator.certificate_ = self.certificate
-        estimator.status_ = Status(self.info["status"]) if "status" in self.info else None
-        if "feature_names" in self.info:
-            estimator.feature_names_in_ = np.array(self.info["feature_names"], dtype=object)
-        if "calibrators" in self.info:
-            from bridle.models.calibration import calibrator_from
+        return bridle.LinearSVC.from_model(self)
 
-            entries = self.info["calibrators"]
-            if len(entries) != len(self.coef):
-                raise ValueError(f"{len(entries)} calibrations for {len(self.coef)} functions")
-            estimator.probability = entries[0]["method"]
-            estimator.calibrators_ = [calibrator_from(entry) for entry in entries]
-        return estimator
+    def costs_of(self, codes: NDArray[np.intp], k: int) -> Array:
+        """What rows of these classes weigh in problem k by the class weights in `info`, if any.
+
+        Everywhere the weight of their class. Files of version 0.1.0 and LIBLINEAR's models do not
+        say so: there a class weighs in its own problem, and counts 1 among the rest of the others'.
+        """
+        weights = self.info.get("class_weight")
+        if weights is None:
+            return np.ones(len(codes))
+        per_class = np.asarray(weights, np.float64)
+        own_only = "class_weight_in" not in self.info and self.multi_class == "ovr"
+        if own_only and len(self.classes) > 2:
+            per_class = np.where(np.arange(len(per_class)) == k, per_class, 1.0)
+        return np.asarray(per_class[codes])
 
     @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

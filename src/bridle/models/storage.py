@@ -15,7 +15,6 @@ from bridle import __version__
 from bridle.errors import ModelError
 from bridle.files.atomic import StrPath
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
-from bridle.models.linear import LinearModel
 from numpy.typing import NDArray
 
 # kind -> (module, class): a new kind of model is one class and one line here.
@@ -50,15 +49,9 @@ def as_model(model: Any) -> Any:
         return model
     if hasattr(model, "to_model"):
         return model.to_model()
-    if not hasattr(model, "certificates_"):
-        if hasattr(model, "certificate_"):
-            raise TypeError(f"no model file holds a {type(model).__name__}: pickle it")
-        raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
-    if hasattr(model, "support_vectors_"):
-        from bridle.models.kernel import KernelModel
-
-        return KernelModel.from_estimator(model)
-    return LinearModel.from_estimator(model)
+    if hasattr(model, "certificate_"):
+        raise TypeError(f"no model file holds a {type(model).__name__}: pickle it")
+    raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
 
 
 def save_model(path: StrPath, model: Any) -> None:

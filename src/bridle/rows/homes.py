@@ -10,11 +10,20 @@ from bridle.objective.losses import Loss
 from bridle.rows.base import Sides
 from bridle.rows.memory import MemoryRows, MemorySides
 
-# What a user's object must have to be at home there, and the module that makes its `sides`.
-HOMES: dict[str, str] = {
-    "__arrow_rows__": "bridle.rows.disk.stored",
-    "__row_parts__": "bridle.rows.cluster.sides",
+MEMORY = "memory"
+
+# What rows elsewhere are told by, without loading what only they need: the name of their home, and
+# the module whose `sides_of` makes their sides.
+HOMES: dict[str, tuple[str, str]] = {
+    "__arrow_rows__": ("disk", "bridle.rows.disk.stored"),
+    "__row_parts__": ("cluster", "bridle.rows.cluster.sides"),
+    "__dask_graph__": ("cluster", "bridle.rows.cluster.sides"),
 }
+
+
+def home_of(rows: Any) -> str:
+    """Of StoredRows and ArrowRows, the disk; of DaskRows and Dask's collections, a cluster."""
+    return next((home for mark, (home, _) in HOMES.items() if hasattr(rows, mark)), MEMORY)
 
 
 def sides_of(
@@ -30,20 +39,16 @@ def sides_of(
     **elsewhere: Any,
 ) -> Sides:
     """The rows of X as one problem sees them. elsewhere: what only rows of some home understand."""
-    for mark, module in HOMES.items():
+    for mark, (_, module) in HOMES.items():
         if hasattr(X, mark):
-            if y is not None or sample_weight is not None:
-                raise ValueError("rows that are not in memory bring their labels and weights")
-            make = importlib.import_module(module).sides_of
-            sides: Sides = make(
-                X, C=C, loss=loss, bias=bias, bias_scale=bias_scale, n_threads=n_threads,
-                **elsewhere,
+            sides: Sides = importlib.import_module(module).sides_of(
+                X, y, sample_weight, C=C, loss=loss, bias=bias, bias_scale=bias_scale,
+                n_threads=n_threads, **elsewhere,
             )  # fmt: skip
             return sides
     if elsewhere:
         raise TypeError(f"rows in memory have no {', '.join(sorted(elsewhere))}")
     if y is None:
         raise ValueError("y is missing: only rows on disk or on a cluster bring their labels")
-    constant = bias_scale if bias == "regularised" else 0.0
-    rows = MemoryRows(X, constant, n_threads)
+    rows = MemoryRows(X, bias_scale if bias == "regularised" else 0.0, n_threads)
     return MemorySides(rows, y, sample_weight, C, loss, bias_precision(bias, bias_scale))

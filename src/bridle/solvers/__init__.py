@@ -58,8 +58,13 @@ def solver_classes(name: str) -> Iterator[type[Solver]]:
 
 def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver]:
     """The class behind a registered name, for a problem that offers this; else the first one."""
-    classes = list(solver_classes(name)) if offers is not None else [next(solver_classes(name))]
-    return next((c for c in classes if offers is None or c.needs <= offers), classes[0])
+    first: type[Solver] | None = None
+    for found in solver_classes(name):
+        if offers is None or found.needs <= offers:
+            return found
+        first = first or found
+    assert first is not None
+    return first
 
 
 def solver_names(problem: Problem) -> list[str]:

@@ -1,11 +1,4 @@
-"""Several classes by several linear machines: how they are solved together and how they decide.
-
-    "ovr"             one machine for each class against the rest; the largest score decides
-    "ovo"             one machine for each pair of classes; the most votes decide
-    "crammer_singer"  one problem for all classes, with one weight vector each; the largest decides
-
-Two classes are one decision function whatever the way, positive for the second class.
-"""
+"""Several problems solved together: threads, shared seconds, Ctrl-C."""
 
 from __future__ import annotations
 

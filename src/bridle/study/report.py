@@ -24,7 +24,8 @@ import numpy as np
 from bridle import __version__
 from bridle.files.atomic import replacing
 from bridle.fitting.c_path import Path, PathPoint, path_points
-from bridle.fitting.one_vs_rest import OneVsRest, solve_one_vs_rest
+from bridle.fitting.multiclass import solve_one_vs_rest
+from bridle.fitting.solutions import Solutions
 from bridle.matrix.fingerprint import fingerprint
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total_trace
@@ -201,7 +202,7 @@ def _folds(codes: Ints, folds: int, seed: int) -> Ints:
     return fold
 
 
-def _scores(X: Any, fit: OneVsRest) -> Array:
+def _scores(X: Any, fit: Solutions) -> Array:
     return np.column_stack([np.asarray(X @ s.w).ravel() + s.b for s in fit.solutions])
 
 
@@ -269,7 +270,7 @@ def _spread(values: Any) -> list[float]:
 
 
 def _model(
-    problem: LinearProblem, C: float, fit: OneVsRest, gap: float, error_train: float
+    problem: LinearProblem, C: float, fit: Solutions, gap: float, error_train: float
 ) -> dict[str, Any]:
     certificate = fit.certificate
     last = [s.trace[-1] for s in fit.solutions]
@@ -317,7 +318,7 @@ def _comparison(
 
 
 def _features(
-    problem: LinearProblem, fit: OneVsRest, names: list[str], feature_names: Sequence[str] | None
+    problem: LinearProblem, fit: Solutions, names: list[str], feature_names: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     """By how much a feature typically moves the score: |w_j| times its root mean square."""
     squares = problem.X.multiply(problem.X) if hasattr(problem.X, "multiply") else problem.X**2

@@ -299,9 +299,9 @@ def _is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def as_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskRows:
-    """X itself if it is DaskRows; else it is put on the cluster of the current client."""
-    if isinstance(X, DaskRows):
+def as_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """X itself if it is in parts already; else it is put on the cluster of the current client."""
+    if hasattr(X, "__row_parts__"):
         if y is not None or sample_weight is not None:
             raise ValueError("DaskRows have their labels and weights already: give none")
         return X

@@ -20,6 +20,7 @@ from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
 from bridle.rows.base import Findings
+from bridle.rows.cluster.dask_rows import as_rows
 from bridle.rows.cluster.part import Against
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import ClusterRows, Parts, Report, take_unwanted
@@ -175,7 +176,9 @@ class ClusterSides:
 
 
 def sides_of(
-    parts: Parts,
+    rows: Any,
+    y: Any,
+    sample_weight: Any,
     *,
     C: float,
     loss: Loss,
@@ -185,5 +188,7 @@ def sides_of(
     classes: NDArray[Any] | None = None,
     **against: Any,
 ) -> ClusterSides:
-    """The rows of all parts as one problem sees them."""
-    return ClusterSides(ClusterRows(parts, classes), C, loss, bias, bias_scale, **against)
+    """The rows of all parts as one problem sees them: DaskRows, LocalParts, Dask's collections."""
+    return ClusterSides(
+        ClusterRows(as_rows(rows, y, sample_weight), classes), C, loss, bias, bias_scale, **against
+    )

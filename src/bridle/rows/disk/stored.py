@@ -1,4 +1,4 @@
-"""An Arrow file to train on, and how much memory that may take.
+"""Rows on disk: an Arrow file, and how much memory working on it may take.
 
 rows = StoredRows("rows.arrow", memory="2G")
 LinearSVC(C=1.0).fit(rows)
@@ -7,6 +7,7 @@ LinearSVC(C=1.0).fit(rows)
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from bridle.data.arrow import ArrowRows, open_arrow
@@ -20,7 +21,7 @@ from bridle.rows.disk.sides import DiskSides
 
 
 class StoredRows:
-    """The rows of a file, with the labels and weights that it has.
+    """An Arrow file to train on, and how much memory that may take.
 
     memory: the most that this process may have resident, in bytes or as "2G"; None maps the file
     and leaves it to the system what of it is in memory.
@@ -34,7 +35,8 @@ class StoredRows:
         self.classes, self.class_counts = labels_of(self.source)
 
     @property
-    def shape(self) -> tuple[int, int]:  # noqa: D102
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
         return self.source.shape
 
     @property
@@ -43,14 +45,9 @@ class StoredRows:
         return self.source.zero_based
 
     @property
-    def columns(self) -> None:
-        """Of a table: this is none."""
-        return None
-
-    @property
-    def weight(self) -> str | None:
-        """The name of the column of weights, if there is one."""
-        return "weight" if self.source.has_weight else None
+    def weighted(self) -> bool:
+        """Whether the file has a column of weights."""
+        return self.source.has_weight
 
     @property
     def nnz(self) -> int:
@@ -65,8 +62,26 @@ class StoredRows:
         return f"StoredRows({self.source!r}, memory={self.memory})"
 
 
+def is_stored(X: Any) -> bool:
+    """Whether these rows are on disk."""
+    return isinstance(X, StoredRows | ArrowRows)
+
+
+def as_stored(rows: Any, y: Any = None, sample_weight: Any = None) -> StoredRows:
+    """Rows on disk with the labels and weights that the file has."""
+    stored = rows if isinstance(rows, StoredRows) else StoredRows(rows)
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            f"{stored.source.path}: labels and weights are columns of the file; y and "
+            "sample_weight must be None"
+        )
+    return stored
+
+
 def sides_of(
-    stored: StoredRows,
+    rows: StoredRows | ArrowRows,
+    y: Any,
+    sample_weight: Any,
     *,
     C: float,
     loss: Loss,
@@ -76,13 +91,14 @@ def sides_of(
     positive: float | None = None,
 ) -> DiskSides:
     """The rows as one problem sees them: the label `positive` against the rest."""
+    stored = as_stored(rows, y, sample_weight)
     if bias == "free" or np.isinf(C):
         what = "a free bias" if bias == "free" else "the hard margin"
         raise ValueError(f"{what} needs all rows in memory; here they are read in batches")
     constant = bias_scale if bias == "regularised" else 0.0
-    rows = DiskRows(stored.source, constant=constant, memory=stored.memory, n_threads=n_threads)
+    disk = DiskRows(stored.source, constant=constant, memory=stored.memory, n_threads=n_threads)
     precision = bias_precision(bias, bias_scale)
-    return DiskSides(rows, _positive(stored, positive), C, loss, precision, stored.classes)
+    return DiskSides(disk, _positive(stored, positive), C, loss, precision, stored.classes)
 
 
 def _positive(stored: StoredRows, positive: float | None) -> float:

@@ -1,17 +1,16 @@
-"""Several classes as several problems, and their solutions."""
+"""The solutions of several problems, and what is kept of them."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from bridle.models.deciding import MultiClass
 from bridle.objective.certificate import Certificate, total
-from bridle.objective.losses import Loss
 from bridle.solving.solution import Solution
-from bridle.solving.stopping import Status, Stop, ValidationLoss
+from bridle.solving.stopping import Status
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -24,38 +23,15 @@ _SEVERITY = (
 
 
 @dataclass(frozen=True)
-class Validation:
-    """Rows held out to stop by: see `bridle.solving.stopping.ValidationLoss`."""
-
-    X: Any
-    codes: NDArray[np.intp]
-    sample_weight: Array | None = None
-    patience: int = 5
-
-    def rule(self, positive: int, negative: int | None, loss: Loss) -> Stop | None:
-        """Of one class against another or (None) all others; None without rows of either."""
-        rows = np.arange(len(self.codes))
-        if negative is not None:
-            rows = np.flatnonzero((self.codes == positive) | (self.codes == negative))
-        if not len(rows):
-            return None
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
-        signs = np.where(self.codes[rows] == positive, 1.0, -1.0)
-        X = self.X if negative is None else self.X[rows]
-        return ValidationLoss(X, signs, loss, weights, self.patience)
-
-
-@dataclass(frozen=True)
-class Machines:
-    """The solutions of all problems."""
+class Solutions:
+    """The solutions of all problems, in the order of the decision functions."""
 
     solutions: tuple[Solution, ...]
-
-    multi_class: ClassVar[MultiClass]
+    multi_class: MultiClass
 
     @property
     def coef(self) -> Array:
-        """One row of weights per decision function."""
+        """One row of weights per decision function: a single one for two classes."""
         return np.vstack([solution.w for solution in self.solutions])
 
     @property
@@ -88,6 +64,33 @@ class Machines:
     def epochs(self) -> float:
         """The most that any problem took."""
         return max(solution.epochs for solution in self.solutions)
+
+
+@dataclass(frozen=True)
+class JointSolution(Solutions):
+    """The one solution of all classes, whose w is the table (feature, class)."""
+
+    n_classes: int
+    constant: float  # the value of the constant feature, the last of the table; 0 if none
+
+    @property
+    def table(self) -> Array:
+        """One row of weights per class, with that of the constant feature."""
+        table: Array = self.solutions[0].w.reshape(-1, self.n_classes).T
+        return table[1:] - table[:1] if self.n_classes == 2 else table
+
+    @property
+    def coef(self) -> Array:
+        """One row per class; for two classes the difference of the second and the first."""
+        table = self.table
+        return np.ascontiguousarray(table[:, :-1] if self.constant else table)
+
+    @property
+    def intercept(self) -> Array:
+        """One per row of `coef`."""
+        if not self.constant:
+            return np.zeros(1 if self.n_classes == 2 else self.n_classes)
+        return self.table[:, -1] * self.constant
 
 
 class Weights:

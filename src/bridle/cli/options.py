@@ -1,0 +1,289 @@
+"""The options of `bridle train`, in groups, and what was asked for. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+from bridle.cli.shared import (
+    InputFile,
+    NotNegative,
+    OutputFile,
+    Positive,
+    Size,
+    json_option,
+    loss_option,
+    seed_option,
+    table_options,
+    threads_option,
+)
+
+Decorator = Callable[[Any], Any]
+
+
+def group(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+C_options = group(
+    click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]"),
+    click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss."),
+)
+
+
+def check_cost(C: float | None, lam: float | None) -> None:
+    """At most one of them."""
+    if C is not None and lam is not None:
+        raise click.UsageError("-c and --lam say the same thing: give one of them")
+
+
+_objective_options = group(
+    C_options,
+    click.option(
+        "--gap", type=NotNegative, default=1e-3, show_default=True,
+        help="Stop at this certified relative duality gap (P - D) / P.",
+    ),
+    click.option("--solver", default="auto", show_default=True, help="Name of the method."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE",
+        help="A hyper-parameter of the solver; may be repeated.",
+    ),
+    loss_option,
+    click.option(
+        "--bias", type=click.Choice(["none", "regularised", "free"]),
+        help="Intercept: none, a constant feature, or not penalised.  [default: regularised; free "
+        "with --kernel]",
+    ),
+    click.option(
+        "--bias-scale", type=Positive, default=1.0, show_default=True,
+        help="Value of the constant feature of a regularised intercept.",
+    ),
+    click.option(
+        "--weight", "class_weight", multiple=True, metavar="LABEL=W",
+        help="Rows of a class weigh W; may be repeated.",
+    ),
+    click.option(
+        "--multiclass", "multi_class", type=click.Choice(["ovr", "ovo", "crammer_singer"]),
+        help="Several classes: against the rest, in pairs, or in one problem.  [default: ovr; ovo "
+        "with --kernel]",
+    ),
+)  # fmt: skip
+
+_further_options = group(
+    click.option(
+        "--scale", is_flag=True, help="Divide each feature by its largest absolute value."
+    ),
+    click.option(
+        "--probability", type=click.Choice(["platt", "isotonic"]),
+        help="Calibrate probabilities, for predict --probability.",
+    ),
+    click.option(
+        "--folds", type=click.IntRange(2, 1000),
+        help="Cross-validate: print the accuracy, write no model.",
+    ),
+    click.option(
+        "--search-c", is_flag=True,
+        help="Cross-validate C = 2^-10, 2^-9, ... (from -c on, if given); write no model.",
+    ),
+)  # fmt: skip
+
+_kernel_options = group(
+    click.option(
+        "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
+        help="Train a kernel machine; without it, a linear one.",
+    ),
+    click.option(
+        "--gamma", default="scale", show_default=True,
+        help="Of the kernel: a number, scale or auto.",
+    ),
+    click.option("--degree", type=int, default=3, show_default=True, help="Of the poly kernel."),
+    click.option(
+        "--coef0", type=float, default=0.0, show_default=True, help="Of poly and sigmoid."
+    ),
+)  # fmt: skip
+
+_budget_options = group(
+    click.option(
+        "--max-seconds", type=Positive,
+        help="Stop solving after so many seconds; folds and calibrations share them.",
+    ),
+    click.option(
+        "--max-epochs", type=Positive, default=1000, show_default=True,
+        help="Stop after so many passes over the data.",
+    ),
+)  # fmt: skip
+
+_stream_options = group(
+    click.option(
+        "--rate", type=click.Choice(["decaying", "constant"]), default="decaying",
+        show_default=True, help="Of DATA = -: the step; constant for a source that changes.",
+    ),
+    click.option(
+        "--classes", metavar="LIST",
+        help="Of DATA = -: all labels, separated by commas.  [default: those of the first block]",
+    ),
+    click.option(
+        "--block", type=click.IntRange(1), default=1000, show_default=True,
+        help="Of DATA = -: rows that are learned at a time.",
+    ),
+)  # fmt: skip
+
+_output_options = group(
+    click.option("--test", type=InputFile, help="Data to measure the error on."),
+    click.option(
+        "--proof", is_flag=True,
+        help="Keep the dual variables in the model file: what proves its certificate.",
+    ),
+    json_option,
+    click.option("--quiet", is_flag=True, help="Print nothing."),
+    click.option(
+        "--trace", type=OutputFile,
+        help="Write the course of the run: .csv, or JSON lines (.jsonl).",
+    ),
+)  # fmt: skip
+
+_place_options = group(
+    click.option(
+        "--memory", type=Size, metavar="SIZE",
+        help="Never have more than this in memory, such as 2G: DATA is an .arrow file (see "
+        "convert), read in every epoch if it must be.",
+    ),
+    click.option(
+        "--checkpoint", type=click.Path(path_type=Path),
+        help="Save the run to this file at intervals. Of --dask: a folder that all workers can "
+        "write to, for others to go on from when one dies.",
+    ),
+    click.option(
+        "--every", type=Positive, default=60.0, show_default=True,
+        help="Seconds between two checkpoints.",
+    ),
+    click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one."),
+    click.option(
+        "--dask", metavar="ADDRESS",
+        help="Train on the workers of this Dask scheduler: bridle train --dask tcp://HOST:8786 "
+        "FILES.arrow... [MODEL].",
+    ),
+)  # fmt: skip
+
+train_options = group(
+    _objective_options, _further_options, _kernel_options, _budget_options, _stream_options,
+    table_options, threads_option, seed_option, _output_options, _place_options,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """All that `bridle train` was asked for. The names are those of the estimators' parameters."""
+
+    paths: tuple[Path, ...]
+    C: float | None
+    lam: float | None
+    gap: float
+    solver: str
+    settings: tuple[str, ...]
+    loss: str
+    bias: Any
+    bias_scale: float
+    class_weight: tuple[str, ...]
+    multi_class: Any
+    scale: bool
+    probability: str | None
+    folds: int | None
+    search_c: bool
+    kernel: str | None
+    gamma: str
+    degree: int
+    coef0: float
+    max_seconds: float | None
+    max_epochs: float
+    rate: Any
+    classes: str | None
+    block: int
+    label_column: str | None
+    hash_bits: int | None
+    threads: int | None
+    seed: int
+    test: Path | None
+    proof: bool
+    as_json: bool
+    quiet: bool
+    trace: Path | None
+    memory: int | None
+    checkpoint: Path | None
+    every: float
+    resume: bool
+    dask: str | None
+
+    @property
+    def stream(self) -> bool:
+        """Whether the rows come from standard input."""
+        return str(self.paths[0]) == "-" and self.dask is None
+
+    @property
+    def validating(self) -> bool:
+        """Whether accuracies are asked for, and no model."""
+        return self.folds is not None or self.search_c
+
+    @property
+    def way(self) -> Any:
+        """To several classes: unless it is said, that of SVC for kernels, of LinearSVC else."""
+        return self.multi_class or ("ovo" if self.kernel is not None else "ovr")
+
+    @property
+    def intercept(self) -> Any:
+        """Unless it is said, that of SVC for kernels, of LinearSVC else."""
+        return self.bias or ("free" if self.kernel is not None else "regularised")
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """What the problems and their rows will offer to solvers."""
+        from bridle.problems.base import KERNEL, ORACLE, WEIGHTS
+        from bridle.rows.base import RANGES, ROUNDS
+        from bridle.rows.memory import MemoryRows
+
+        if self.kernel is not None:
+            return frozenset({KERNEL})
+        if self.way == "crammer_singer":
+            return frozenset({ORACLE})
+        if self.dask is not None:
+            return frozenset({WEIGHTS, ROUNDS})
+        return frozenset({WEIGHTS, *([RANGES] if self.memory is not None else MemoryRows.offers)})
+
+    @property
+    def ways(self) -> list[str]:
+        """Which of the ways in `bridle.fitting.refusals` this is."""
+        if self.stream:
+            return ["stream"]
+        found = {
+            "cluster": self.dask is not None,
+            "disk": self.memory is not None,
+            "validation": self.validating,
+            "kernel": self.kernel is not None,
+            "crammer_singer": self.way == "crammer_singer",
+            "pairs": self.way != "ovr",
+            "once": self.checkpoint is None,
+        }
+        return [name for name, is_it in found.items() if is_it] + ["file"]
+
+
+def refuse_options(ctx: click.Context, options: TrainOptions) -> None:
+    """UsageError for what the way has not. An option at its default asks for nothing."""
+    from bridle.fitting.refusals import WAYS
+
+    asked = {}
+    for parameter in ctx.command.params:
+        name, value = parameter.name or "", ctx.params.get(parameter.name or "")
+        given = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        usual = (parameter.get_default(ctx), "ovr" if name == "multi_class" else None)
+        if given and value not in usual:
+            asked[name] = parameter.opts[-1]
+    for way in options.ways:
+        for name, option in asked.items():
+            said = WAYS[way].command_refusal(name, option)
+            if said is not None:
+                raise click.UsageError(said)

@@ -1,0 +1,222 @@
+"""What `bridle train` leaves behind: the model file, the trace, the report."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from bridle.cli.options import TrainOptions
+from bridle.cli.shared import (
+    NOT_REACHED,
+    REACHED,
+    Clock,
+    check_writable,
+    fit_width,
+    peak_rss_mb,
+    percent,
+    plain,
+    print_json,
+    read_arrays,
+    reported,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from bridle.fitting.fit import Fit
+    from bridle.fitting.labels import Labels
+    from bridle.fitting.solutions import Solutions
+
+TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
+
+
+def check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) -> None:
+    """Fail before the work if the model or the trace cannot be written."""
+    check_writable(target, inputs=inputs)
+    if trace is None:
+        return
+    if trace.suffix not in TRACE_SUFFIXES:
+        raise click.BadParameter(
+            f"{trace}: the name must end in one of {', '.join(TRACE_SUFFIXES)}",
+            param_hint="--trace",
+        )
+    check_writable(trace, inputs=inputs)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model, how it came about, its error on the training rows, and further facts to report."""
+
+    model: Any
+    found: Fit
+    error_train: float
+    facts: dict[str, Any]
+
+
+def called(options: TrainOptions, labels: Labels, k: int, solver: str) -> str:
+    """What problem k is called."""
+    import numpy as np
+    from bridle.models.deciding import about
+
+    if labels.n_classes == 2 or options.way == "crammer_singer":
+        return solver
+    return about(options.way, np.array([plain(label) for label in labels.classes]), k)
+
+
+def conclude(
+    options: TrainOptions, clock: Clock, outcome: Outcome, target: Path, data: str
+) -> int:  # fmt: skip
+    """Write the model and the trace, report, and return the exit code."""
+    from bridle.models.storage import save_model
+
+    model, solutions = outcome.model, outcome.found.solutions
+    names = [
+        called(options, outcome.found.labels, k, model.info["solver"])
+        for k in range(len(solutions.solutions))
+    ]
+    with clock.timing("write"), reported():
+        save_model(target, model)
+        if options.trace is not None:
+            _write_trace(options.trace, solutions, names)
+    report = {
+        **_objective_report(model),
+        "status": solutions.status.value,
+        "message": _message(solutions, names),
+        "epochs": solutions.epochs,
+        **outcome.facts,
+        "error_train": outcome.error_train,
+        "error_test": _error_on(options.test, model, options.threads),
+        "model": str(target),
+        "classes": model.classes.tolist(),
+        "per_class": _per_class(model.classes, solutions),
+        "seconds": clock.report(),
+        "peak_rss_mb": peak_rss_mb(),
+    }
+    if options.as_json:
+        print_json(report)
+    elif not options.quiet:
+        _print(report, data, options.test is not None)
+    return REACHED if solutions.status.value == "converged" else NOT_REACHED
+
+
+def split_time(clock: Clock, found: Fit) -> None:
+    """Divide the time of the fit: calibrating, and the rest as the threads spent it."""
+    wall = clock.parts["solve"]
+    if found.calibrated is not None:
+        clock.parts["calibrate"] = found.calibrated.seconds
+        wall -= found.calibrated.seconds
+    last = [solution.trace[-1] for solution in found.solutions.solutions]
+    certifying = sum(record.seconds_certify for record in last)
+    solving = sum(record.seconds_solver for record in last)
+    clock.parts["certify"] = wall * certifying / max(certifying + solving, 1e-12)
+    clock.parts["solve"] = wall - clock.parts["certify"]
+
+
+def talk_of(rows: Any, found: Fit) -> dict[str, Any]:
+    """Of rows on a cluster: their sizes, and what the talk with the workers cost."""
+    problems: Any = found.problems
+    if not hasattr(problems, "facts"):
+        return {}
+    return {
+        "rows": problems.n_rows, "features": problems.n_features, "nnz": problems.facts.nnz,
+        "threads": 1, "workers": len(rows), "rounds": problems.base.report.rounds,
+        "bytes_moved": rows.bytes_moved, "losses": rows.losses,
+        "overhead_ms": 1e3 * rows.seconds_overhead / max(1, rows.rounds),
+    }  # fmt: skip
+
+
+def _objective_report(model: Any) -> dict[str, Any]:
+    from bridle.objective.scaling import C_to_lam
+
+    objective, certificate = model.objective, model.certificate
+    return {
+        "solver": model.info["solver"],
+        "C": objective.C,
+        "lam": C_to_lam(objective.C, model.n_rows),
+        "loss": objective.loss,
+        "bias": objective.bias,
+        "primal": certificate.primal,
+        "dual": certificate.dual,
+        "relative_gap": certificate.relative_gap,
+        "source": certificate.source,
+    }
+
+
+def _per_class(classes: Any, found: Solutions) -> list[dict[str, Any]] | None:
+    """Of several classes against the rest."""
+    if len(found.solutions) == 1 or found.multi_class != "ovr":
+        return None
+    return [
+        {
+            "class": label, "primal": s.certificate.primal, "dual": s.certificate.dual,
+            "relative_gap": s.certificate.relative_gap, "status": s.status.value,
+            "epochs": s.epochs,
+        }
+        for label, s in zip(classes.tolist(), found.solutions, strict=True)
+    ]  # fmt: skip
+
+
+def _error_on(test: Path | None, model: Any, threads: int | None) -> float | None:
+    """The error rate; None if there is no file, or none of the model's labels in it."""
+    if test is None:
+        return None
+    import numpy as np
+
+    rows = read_arrays(test, threads, model)
+    if not np.isin(rows.y, model.classes).any():
+        click.echo(f"bridle: {test}: none of its labels is one of the model's classes", err=True)
+        return None
+    guesses = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
+    return float(np.mean(guesses != rows.y))
+
+
+def _message(found: Solutions, names: list[str]) -> str:
+    if len(found.solutions) == 1:
+        return found.solutions[0].message
+    reached = sum(solution.converged for solution in found.solutions)
+    many = f"{reached} of {len(found.solutions)} problems converged"
+    return f"{many}; the worst is {names[found.worst_index]}: {found.worst.message}"
+
+
+def _write_trace(path: Path, found: Solutions, names: list[str]) -> None:
+    rows = [
+        ({"class": names[k].removeprefix("class ")} if len(names) > 1 else {}) | row
+        for k, solution in enumerate(found.solutions)
+        for row in solution.trace.as_dicts()
+    ]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        if path.suffix == ".csv":
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(to_json(row) + "\n" for row in rows)
+
+
+def _print(report: dict[str, Any], data: str, tested: bool) -> None:
+    seconds = report["seconds"]
+    if "workers" in report:
+        for what in report["losses"]:
+            click.echo(what)
+        click.echo(
+            f"{report['workers']} workers, {report['rounds']} rounds, "
+            f"{report['bytes_moved'] / 1e6:.3g} MB moved, {report['overhead_ms']:.3g} ms of "
+            "overhead a message"
+        )
+    click.echo(
+        f"{data}: {report['rows']:,} rows, {report['features']:,} features, "
+        f"{report['nnz']:,} non-zeros, read in {seconds['read']:.2g} s"
+    )
+    click.echo(f"{report['solver']}: {report['message']}")
+    click.echo(
+        f"primal {report['primal']:.8g}, dual {report['dual']:.8g}, C {report['C']:.6g}, "
+        f"lam {report['lam']:.6g}; {seconds['solve']:.2g} s solving, "
+        f"{seconds['certify']:.2g} s certifying"
+    )
+    errors = f"training error {percent(report['error_train'])}"
+    if tested:
+        errors += f", test error {percent(report['error_test'])}"
+    click.echo(errors)
+    click.echo(f"model written to {report['model']}")

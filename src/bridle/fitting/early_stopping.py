@@ -1,0 +1,104 @@
+"""Stopping where the loss on rows held out stops falling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from bridle.objective.losses import Loss
+from bridle.solving.stopping import Stop, ValidationLoss
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """fraction: of each class, held out. patience: epochs to wait for a lower loss."""
+
+    fraction: float = 0.1
+    patience: int = 5
+
+    def set_aside(
+        self,
+        X: Any,
+        codes: NDArray[np.intp],
+        weights: Array | None,
+        costs: Array | None,
+        seed: int,
+    ) -> tuple[Validation, Array]:
+        """Rows to stop by, and the costs of the others: those set aside have none."""
+        row = np.ones(len(codes)) if weights is None else weights
+        rows = hold_out(np.where(row > 0, codes, -1), self.fraction, seed)
+        if not len(rows):
+            raise ValueError("early_stopping needs a class of two rows or more")
+        rest = np.ones(len(codes)) if costs is None else costs.copy()
+        held = rest[rows].copy()
+        rest[rows] = 0.0
+        return Validation(X[rows], codes[rows], held, self.patience), rest
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Rows held out to stop by: see `bridle.solving.stopping.ValidationLoss`."""
+
+    X: Any
+    codes: NDArray[np.intp]
+    sample_weight: Array | None = None
+    patience: int = 5
+
+    def rule(self, positive: int, negative: int | None, loss: Loss) -> Stop | None:
+        """Of one class against another or (None) all others; None without rows of either."""
+        rows = np.arange(len(self.codes))
+        if negative is not None:
+            rows = np.flatnonzero((self.codes == positive) | (self.codes == negative))
+        if not len(rows):
+            return None
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        signs = np.where(self.codes[rows] == positive, 1.0, -1.0)
+        X = self.X if negative is None else self.X[rows]
+        return ValidationLoss(X, signs, loss, weights, self.patience)
+
+
+@dataclass(frozen=True)
+class JointValidation(ValidationLoss):
+    """The loss of all classes on held-out rows; y holds the classes by number."""
+
+    n_classes: int = 0
+    problem: Any = None
+
+    @classmethod
+    def of(cls, validation: Validation, problem: Any, n_classes: int) -> Self:
+        """On these rows, with the costs of the problem."""
+        return cls(
+            validation.X, validation.codes, sample_weight=validation.sample_weight,
+            patience=validation.patience, n_classes=n_classes, problem=problem,
+        )  # fmt: skip
+
+    def _check(self) -> None:
+        pass  # of labels that are not -1 and +1
+
+    def measure(self, w: Array, b: float) -> dict[str, float]:
+        """The mean loss, and the share of rows that another class wins."""
+        table, constant = w.reshape(-1, self.n_classes), self.problem.chains.bias
+        scores = self.X @ (table[:-1] if constant else table)
+        scores = scores + constant * table[-1] if constant else scores
+        truth = scores[np.arange(len(self.y)), self.y]
+        behind = scores - truth[:, None] + self.problem.chains.cost[self.y]
+        return self.means(behind.max(axis=1), scores.argmax(axis=1) != self.y)
+
+
+def hold_out(codes: NDArray[np.intp], fraction: float, seed: int) -> NDArray[np.intp]:
+    """Rows to set aside, in order: this part of every class, drawn at random.
+
+    At least one row of each class that has two; rows with a code below zero belong to no class.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
+    order = np.random.default_rng(seed).permutation(len(codes))
+    held = []
+    for k in range(int(codes.max()) + 1):
+        rows = order[codes[order] == k]
+        held.append(rows[: min(len(rows) - 1, max(1, round(fraction * len(rows))))])
+    return np.sort(np.concatenate(held))

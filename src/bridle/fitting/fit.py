@@ -1,0 +1,469 @@
+"""From rows and labels to a model and its certificates: the one way, wherever the rows are.
+
+    found = fit(X, y, task=Task(C=0.1, bias="regularised"), effort=Effort(seed=1))
+    found.model, found.solutions.certificate
+
+rows      a matrix in memory; StoredRows or ArrowRows on disk; DaskRows or a collection of Dask
+labels    of rows in memory or of a collection; others have them
+
+What a way of learning cannot have is refused by name, with the reason: see
+`bridle.fitting.refusals`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle.fitting.early_stopping import EarlyStopping
+from bridle.fitting.folds import shared
+from bridle.fitting.labels import Labels, class_weights, encode, row_costs, row_weights
+from bridle.fitting.multiclass import Effort, solve_problems
+from bridle.fitting.problems import (
+    ClusterProblems,
+    KernelProblems,
+    Problems,
+    StoredProblems,
+    Task,
+    problems_in_memory,
+)
+from bridle.fitting.refusals import WAYS, refuse
+from bridle.fitting.solutions import Solutions, Weights
+from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.fingerprint import fingerprint
+from bridle.models.deciding import check_multi_class, n_functions
+from bridle.models.header import Objective
+from bridle.models.linear import LinearModel
+from bridle.models.scaling import divided, largest_values
+from bridle.objective.losses import loss_from
+from bridle.rows.homes import home_of
+from bridle.solving.many import Watcher, without_dual
+from bridle.solving.solution import Solution
+from bridle.solving.stopping import Status
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.fitting.calibration import Calibrated, Calibration
+
+Array = NDArray[np.float64]
+Watching = Callable[[Labels], Watcher | None]
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a fit is to do beside solving.
+
+    scale: divide each feature by its largest absolute value. store_dual: keep the dual variables,
+    which prove the certificates, in the model; None keeps them for two classes. resumable: keep
+    what a later fit can start from with the solutions. sparse: keep the weights as a CSR matrix.
+    """
+
+    scale: bool = False
+    early_stopping: EarlyStopping | None = None
+    calibration: Calibration | None = None
+    store_dual: bool | None = False
+    resumable: bool = False
+    sparse: bool = False
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """Those that are asked for, by the names that the user knows."""
+        asked = {
+            "scale": self.scale, "early_stopping": self.early_stopping is not None,
+            "probability": None if self.calibration is None else self.calibration.method,
+            "sparse_coef": self.sparse,
+        }  # fmt: skip
+        return {name: value for name, value in asked.items() if value}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit leaves behind: the model, and how it came about."""
+
+    model: Any  # LinearModel or KernelModel; None for a kernel that no file could hold
+    solutions: Solutions
+    problems: Problems
+    provenance: dict[str, Any]  # objective, fingerprint, info ...: what models say of themselves
+    calibrated: Calibrated | None = None
+    lost: str | None = None  # why there are no dual variables, though they were asked for
+    guesses: NDArray[np.intp] | None = None  # the class of each row, where certificates saw it
+
+    @property
+    def labels(self) -> Labels:
+        """Classes, their total weights, and of rows in memory the codes."""
+        return self.problems.labels
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows had weights, by themselves, by their classes or since some are held out."""
+        return self.provenance["objective"].weighted or "class_weight" in self.provenance["info"]
+
+    @property
+    def status(self) -> Status:
+        """The worst of the problems' endings."""
+        return self.solutions.status
+
+    def dual_coef(self) -> Array:
+        """alpha_i y_i, a row for each decision function; of a model that has its dual variables."""
+        signed, codes = self.model.alpha.copy(), self.problems.codes()
+        for k, own in enumerate(signed):
+            own[codes != self.problems.sides(k)[0]] *= -1.0
+        return np.asarray(signed)
+
+    def error_rate(self, n_threads: int | None = None) -> float:
+        """The share of training rows that the model misclassifies.
+
+        From the scores of the certificates, where they saw all rows; else it takes another pass.
+        """
+        if isinstance(self.problems, StoredProblems | ClusterProblems):
+            return self.problems.error_rate(self.model.coef, self.model.intercept)
+        codes, guesses = self.problems.codes(), self.guesses
+        if guesses is None:
+            X: Any = self.problems.X  # type: ignore[attr-defined]
+            unscaled = replace(self.model, scale=None)
+            if self.model.scale is not None and self.model.kind == "linear":
+                unscaled = replace(unscaled, coef=self.model.coef * self.model.scale)
+            predicted = unscaled.predict(X, n_threads=n_threads)
+            guesses = np.searchsorted(self.labels.classes, predicted)
+        return float(np.mean(guesses != codes))
+
+
+def fit(
+    rows: Any,
+    labels: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | float | None = None,
+    task: Task = Task(),  # noqa: B008  (frozen)
+    effort: Effort = Effort(),  # noqa: B008  (frozen)
+    extras: Extras = Extras(),  # noqa: B008  (frozen)
+    start: Any = None,
+    watch: Watching | None = None,
+) -> Fit:
+    """Learn what the task says of these rows.
+
+    start: what to go on from: a model that an earlier fit on as many rows has made; on a cluster
+    the solutions of that fit, whose dual variables are still there. watch: makes the watcher of all
+    problems, once the classes are known.
+    """
+    check_multi_class(task.multi_class)
+    given = _Given(rows, labels, sample_weight, start)
+    homes = {"memory": _in_memory, "disk": _on_disk, "cluster": _on_cluster}
+    return homes[home_of(rows)](given, task, effort, extras, watch)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What is learned from."""
+
+    rows: Any
+    labels: Any
+    weights: Any
+    start: Any
+
+
+def _on_disk(
+    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
+) -> Fit:
+    from bridle.rows.disk.stored import as_stored
+
+    refuse_elsewhere("disk", task, extras)
+    stored = as_stored(given.rows, given.labels, given.weights)
+    problems = StoredProblems(stored, task, effort.n_threads)
+    return _solved(
+        problems, effort, extras, watch, start=None,
+        provenance=lambda: (stored.fingerprint(), stored.weighted, stored.zero_based),
+    )  # fmt: skip
+
+
+def _on_cluster(
+    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
+) -> Fit:
+    from bridle.rows.cluster.dask_rows import as_rows
+
+    refuse_elsewhere("cluster", task, extras)
+    rows = as_rows(given.rows, given.labels, given.weights)
+    problems = ClusterProblems(rows, task, effort.checkpoint)
+    facts = problems.facts
+    return _solved(
+        problems, effort, extras, watch,
+        start=None if given.start is None else problems.starts(given.start),
+        provenance=lambda: (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based),
+    )  # fmt: skip
+
+
+def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
+    """ValueError if rows "disk" or on a "cluster" cannot have this."""
+    asked = {
+        "multi_class": None if task.multi_class == "ovr" else task.multi_class,
+        "class_weight": task.class_weight, "kernel": task.kernel and task.kernel.kernel,
+        "warm_start": extras.resumable or None,
+    }  # fmt: skip
+    unusual = {name: value for name, value in asked.items() if value is not None}
+    refuse(way, unusual | extras.wanted)
+    if way == "cluster" and not np.isfinite(task.C):
+        raise ValueError("C=inf is not available on a cluster: its dual variables have no bounds")
+
+
+def _in_memory(
+    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
+) -> Fit:
+    if given.labels is None:
+        raise ValueError("the labels are missing: only rows on disk or on a cluster bring theirs")
+    _check_combination(task, extras)
+    X = as_matrix(given.rows)
+    weights = row_weights(given.weights, X.shape[0])
+    labels = encode(given.labels, weights)
+    assert labels.codes is not None
+    costs = row_costs(labels, weights, task.class_weight)
+    sizes = largest_values(X) if extras.scale else None
+    solved = X if sizes is None else divided(X, sizes)
+    if task.kernel is not None:
+        settled = task.kernel.settled(solved, weights)
+        task = replace(task, kernel=replace(task.kernel, kernel=settled))
+    validation, stopping = None, extras.early_stopping
+    if stopping is not None:
+        validation, costs = stopping.set_aside(solved, labels.codes, weights, costs, effort.seed)
+    if extras.calibration is not None:
+        effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
+    problems = problems_in_memory(solved, labels, task, costs, effort.n_threads)
+    weighted = weights is not None or validation is not None
+    found = _solved(
+        problems, effort, extras, watch, validation=validation, sizes=sizes,
+        start=_starts(given.start, problems),
+        provenance=lambda: (fingerprint(X, np.asarray(given.labels)), weighted, False),
+    )  # fmt: skip
+    return _calibrated(found, weights, effort, extras.calibration)
+
+
+def _calibrated(
+    found: Fit, weights: Array | None, effort: Effort, calibration: Calibration | None
+) -> Fit:
+    """With maps from scores to probabilities, unless Ctrl-C came before them."""
+    if calibration is None or found.status is Status.INTERRUPTED:
+        return found
+    problems: Any = found.problems
+    made = calibration.fitted(problems.X, found.labels, weights, problems.task, effort)
+    if made is None:
+        return found
+    maps = [calibrator.as_dict() for calibrator in made.calibrators]
+    model = replace(found.model, info=found.model.info | {"calibrators": maps})
+    return replace(found, model=model, calibrated=made)
+
+
+def _check_combination(task: Task, extras: Extras) -> None:
+    if extras.early_stopping is not None and extras.calibration is not None:
+        raise ValueError(
+            "early_stopping and probability cannot be combined: calibrate a fit that stops early "
+            "with scikit-learn's CalibratedClassifierCV"
+        )
+    if task.multi_class == "crammer_singer" and (extras.store_dual or extras.resumable):
+        name = "warm_start" if extras.resumable else "store_dual"
+        raise ValueError(WAYS["crammer_singer"].refusal(name, name))
+    if task.kernel is not None:
+        refuse("kernel", extras.wanted)
+        if loss_from(task.loss).name != "hinge":
+            raise ValueError("kernel machines have the hinge loss")
+
+
+def _solved(
+    problems: Problems,
+    effort: Effort,
+    extras: Extras,
+    watch: Watching | None,
+    *,
+    start: Sequence[Any] | None,
+    provenance: Callable[[], tuple[str, bool, bool]],
+    validation: Any = None,
+    sizes: Array | None = None,
+) -> Fit:
+    """The problems solved, and a model made of it.
+
+    provenance: the fingerprint, whether rows weigh differently, whether texts count from zero.
+    """
+    if watch is not None:
+        effort = replace(effort, watch=watch(problems.labels))
+    keeper = _Keeper(problems, extras)
+    solutions = solve_problems(
+        problems, effort, start=start, keep=keeper.take, validation=validation
+    )
+    about = _provenance(problems, solutions, effort, provenance(), sizes)
+    if isinstance(problems, KernelProblems):
+        model, lost = _kernel_model(problems, solutions, about), None
+    else:
+        model, lost = _linear_model(problems, solutions, keeper, about)
+    return Fit(model, solutions, problems, about, lost=lost, guesses=keeper.guesses)
+
+
+class _Keeper:
+    """What to keep of each solution: with many classes the rest must go at once."""
+
+    def __init__(self, problems: Problems, extras: Extras) -> None:
+        task, n_classes = problems.task, problems.labels.n_classes
+        jointly = task.multi_class == "crammer_singer"
+        self.stores_dual = bool(extras.store_dual)
+        if extras.store_dual is None:
+            self.stores_dual = n_classes == 2 and not jointly and problems.labels.codes is not None
+        self._keeps_alpha = self.stores_dual or extras.resumable
+        self._sparse = extras.sparse
+        self.weights: Weights | None = None
+        if task.kernel is None and not jointly:
+            n = n_functions(task.multi_class, n_classes)
+            self.weights = Weights(n, problems.n_features, sparse=extras.sparse)
+        self._tally = _Tally(problems) if task.multi_class == "ovr" else None
+
+    def take(self, k: int, solution: Solution) -> Solution:
+        """As soon as it is found; several threads may come with theirs."""
+        if self._tally is not None:
+            self._tally.see(k, solution)
+        solution = replace(solution, scores=None)
+        if not self._keeps_alpha:
+            solution = without_dual(k, solution)
+        return solution if self.weights is None else self.weights.take(k, solution)
+
+    def coef(self, solutions: Solutions) -> Any:
+        """The weights of all functions."""
+        coef = solutions.coef if self.weights is None else self.weights.coef()
+        if self._sparse and not is_sparse(coef):
+            from scipy.sparse import csr_matrix
+
+            return csr_matrix(coef)
+        return coef
+
+    @property
+    def guesses(self) -> NDArray[np.intp] | None:
+        """The class of each row; None if some certificate did not see all rows."""
+        return None if self._tally is None else self._tally.guesses()
+
+
+class _Tally:
+    """The class that wins each row, of those seen so far: two vectors, however many classes."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._waiting, self._two = len(problems), len(problems) == 1
+        self._n_rows = problems.n_rows
+        self._best: Array = np.empty(0)
+        self._winner: NDArray[np.intp] = np.empty(0, np.intp)
+        self._lock = threading.Lock()
+
+    def see(self, k: int, solution: Solution) -> None:
+        """The scores of all rows by function k, if its certificate kept them; the first wins."""
+        scores = solution.scores
+        if scores is None or len(scores) != self._n_rows:
+            return
+        with self._lock:
+            self._waiting -= 1
+            if self._two:
+                self._winner = (scores > 0).astype(np.intp)
+            elif not len(self._best):
+                self._best, self._winner = scores.copy(), np.full(len(scores), k)
+            else:
+                ahead = (scores > self._best) | ((scores == self._best) & (k < self._winner))
+                self._best[ahead], self._winner[ahead] = scores[ahead], k
+
+    def guesses(self) -> NDArray[np.intp] | None:
+        """None if the scores of some function are missing."""
+        return self._winner if self._waiting == 0 else None
+
+
+def _provenance(
+    problems: Problems,
+    solutions: Solutions,
+    effort: Effort,
+    known: tuple[str, bool, bool],
+    sizes: Array | None,
+) -> dict[str, Any]:
+    """What every kind of model says of where it comes from."""
+    task, (name, weighted, zero_based) = problems.task, known
+    loss, solver = loss_from(task.loss).name, problems.solver(effort.solver)
+    return {
+        "objective": Objective(loss, float(task.C), task.bias, float(task.bias_scale), weighted),
+        "fingerprint": name, "n_rows": problems.n_rows, "zero_based": zero_based, "scale": sizes,
+        "info": {
+            "solver": solver if isinstance(solver, str) else solver.name,
+            "status": solutions.status.value, **_class_weight_info(task, problems),
+            **({} if task.cost is None else {"cost": np.asarray(task.cost, float).tolist()}),
+        },
+    }  # fmt: skip
+
+
+def _kernel_model(problems: KernelProblems, solutions: Solutions, about: dict[str, Any]) -> Any:
+    """None where a file could not hold it: the kernel is a matrix, or the vectors are merged."""
+    from bridle.models.kernel import KernelModel
+
+    merged = any(solution.w.centres is not None for solution in solutions.solutions)
+    if problems.kernel.is_matrix or (merged and len(problems) > 1):
+        return None
+    return KernelModel.from_solutions(
+        problems.X, solutions, problems.kernel, classes=problems.labels.classes,
+        rows=[problems.rows_of(k) for k in range(len(problems))],
+        certificates=tuple(solution.certificate for solution in solutions.solutions),
+        multi_class=problems.task.multi_class, **about,
+    )  # fmt: skip
+
+
+def _linear_model(
+    problems: Problems, solutions: Solutions, keeper: _Keeper, about: dict[str, Any]
+) -> tuple[LinearModel, str | None]:
+    """The model; and why it has no dual variables, if they were to be kept and are lost."""
+    alpha, lost = gathered(problems, solutions) if keeper.stores_dual else (None, None)
+    coef, sizes = keeper.coef(solutions), about["scale"]
+    if sizes is not None:
+        coef = coef.multiply(1.0 / sizes).tocsr() if is_sparse(coef) else coef / sizes
+    model = LinearModel(
+        coef=coef, intercept=solutions.intercept, alpha=alpha, classes=problems.labels.classes,
+        certificates=tuple(solution.certificate for solution in solutions.solutions),
+        multi_class=problems.task.multi_class, **about,
+    )  # fmt: skip
+    return model, lost
+
+
+def _class_weight_info(task: Task, problems: Problems) -> dict[str, Any]:
+    """The weight of each class, for `certify`, in the form that `LinearModel` describes."""
+    labels = problems.labels
+    per_class = class_weights(task.class_weight, labels.classes, labels.totals)
+    if per_class is None:
+        return {}
+    return {"class_weight": per_class.tolist(), "class_weight_in": "every problem"}
+
+
+def gathered(problems: Problems, solutions: Solutions) -> tuple[Array | None, str | None]:
+    """The dual variables, a row for each problem; or why there are none any more.
+
+    A worker may die after the last certificate, with what it alone had: the weights and the
+    certificate are as good as before.
+    """
+    if not isinstance(problems, ClusterProblems):
+        return problems.dual_variables(solutions), None
+    from bridle.rows.cluster.resident import LostError
+
+    try:
+        return problems.dual_variables(solutions), None
+    except LostError as error:
+        return None, str(error)
+
+
+@dataclass(frozen=True)
+class _Point:
+    w: Array
+    b: float
+    alpha: Array | None
+
+
+def _starts(model: Any, problems: Problems) -> list[_Point] | None:
+    """Where to go on from, one point for each problem; None to start afresh."""
+    expected = (n_functions(problems.task.multi_class, problems.labels.n_classes),
+                problems.n_features)  # fmt: skip
+    if model is None or not np.array_equal(model.classes, problems.labels.classes):
+        return None
+    if model.multi_class != problems.task.multi_class or model.coef.shape != expected:
+        return None
+    coef, alpha = model.dense().coef, model.alpha
+    if alpha is not None and alpha.shape[1] != problems.n_rows:
+        alpha = None
+    return [
+        _Point(w, float(b), None if alpha is None else alpha[k][problems.rows_of(k)])
+        for k, (w, b) in enumerate(zip(coef, model.intercept, strict=True))
+    ]

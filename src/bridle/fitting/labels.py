@@ -1,0 +1,128 @@
+"""Labels and weights of rows, in one shape wherever the rows are.
+
+    classes    the labels, in order
+    totals     the weight of all rows of each class
+    codes      of rows in memory: the place of each row's label among the classes, or -1
+
+A row's cost is C times its own weight times that of its class, in every problem that it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.matrix.door import check_vector
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+# By label, or one for each class, or a function from the classes to those.
+ClassWeight = Mapping[Any, float] | Sequence[float] | Callable[[Any], Any] | str | None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of the labels."""
+
+    classes: NDArray[Any]
+    totals: Array
+    codes: NDArray[np.intp] | None = None  # None: of rows that are elsewhere
+
+    @property
+    def n_classes(self) -> int:
+        """How many there are."""
+        return len(self.classes)
+
+
+class OneClassError(ValueError):
+    """All rows have one label: there is nothing to learn."""
+
+    def __init__(self, label: Any, rows: str = "rows") -> None:
+        super().__init__(f"the {rows} must be of at least two classes, got 1 class: {label}")
+        self.label = label
+
+
+def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """As np.unique(y, return_inverse=True), without sorting where there are two classes."""
+    if y.dtype.kind == "f" and (low := y.min()) < (high := y.max()):
+        above = y == high
+        if (above | (y == low)).all():
+            return np.array([low, high]), above.astype(np.intp)
+    classes, codes = np.unique(y, return_inverse=True)
+    return classes, codes
+
+
+def encode(y: ArrayLike, weights: Array | None = None) -> Labels:
+    """The labels of rows in memory.
+
+    A row of weight zero is as good as absent: a class that has no other rows does not exist, and
+    its rows get the code -1.
+    """
+    classes, codes = classes_of(np.asarray(y))
+    if weights is not None:
+        seen = np.bincount(codes, weights=weights > 0, minlength=len(classes)) > 0
+        codes = np.where(seen, np.cumsum(seen) - 1, -1)[codes]
+        classes = classes[seen]
+    if len(classes) < 2:
+        rows = "rows" if weights is None else "rows with positive sample weights"
+        raise OneClassError(classes[0], rows)
+    return Labels(classes, totals(codes, len(classes), weights), codes)
+
+
+def totals(codes: NDArray[np.intp], n_classes: int, weights: Array | None) -> Array:
+    """The weight of all rows of each class."""
+    used = codes >= 0
+    own = None if weights is None else weights[used]
+    return np.bincount(codes[used], weights=own, minlength=n_classes).astype(np.float64)
+
+
+def row_weights(sample_weight: ArrayLike | float | None, n_rows: int) -> Array | None:
+    """The user's weights, checked; None if there are none."""
+    if sample_weight is None:
+        return None
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_vector(sample_weight, n_rows, "sample_weight")
+    if (weights < 0).any():
+        raise ValueError("sample_weight must not be negative")
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero everywhere")
+    return weights
+
+
+def class_weights(wanted: ClassWeight, classes: NDArray[Any], totals: Array) -> Array | None:
+    """One weight for each class, or None if nothing is wanted.
+
+    "balanced" gives every class the same total; a class that a mapping does not name weighs 1.
+    """
+    if wanted is None:
+        return None
+    if isinstance(wanted, str):
+        if wanted != "balanced":
+            raise ValueError(f'class_weight must be a dict, "balanced" or None, got {wanted!r}')
+        # A class without weight, in a fold that holds all its rows out, has none to balance.
+        return np.asarray(totals.sum() / (len(classes) * np.where(totals > 0, totals, 1.0)))
+    if not isinstance(wanted, Mapping):
+        given: Any = wanted(classes) if callable(wanted) else wanted
+        return check_vector(given, len(classes), "class_weight")
+    missing = [label for label in classes.tolist() if label not in wanted]
+    if missing and len(classes) - len(missing) != len(wanted):
+        raise ValueError(f"The classes, {missing}, are not in class_weight")
+    return np.array([float(wanted.get(label, 1.0)) for label in classes.tolist()])
+
+
+def row_costs(labels: Labels, weights: Array | None, wanted: ClassWeight) -> Array | None:
+    """Row weights times the weight of each row's class; None if nothing weighs anything.
+
+    "balanced" balances by these weights: of a fold, by those of its training rows.
+    """
+    assert labels.codes is not None
+    if wanted is None:
+        return weights
+    own = np.ones(len(labels.codes)) if weights is None else weights
+    sums = totals(labels.codes, labels.n_classes, own)
+    per_class = class_weights(wanted, labels.classes, sums)
+    assert per_class is not None
+    return np.asarray(own * per_class[labels.codes], np.float64)

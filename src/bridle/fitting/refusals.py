@@ -1,0 +1,116 @@
+"""What a way of learning cannot have, by the name of the parameter, and why: the only such table.
+
+The command line's options have the names of the estimators' parameters, so that both ask here.
+A parameter at its default asks for nothing, and is never refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_NEEDS_ROWS = "needs the rows in memory"
+_HELD_OUT = "needs models that have not seen some of the rows, which stay on their workers"
+_COMPARES = "a kernel machine compares rows of different workers"
+_STREAM_ONLY = "only a stream, DATA = -, has it"
+_TABLES = "the files are .arrow ones, which have features and labels"
+_SEEN_ONCE = "each row is seen once, and then forgotten"
+_LINEAR = "is for linear machines"
+_CHECKPOINTS = (
+    "the checkpoints of a cluster are for workers that die: written with every certificate, and "
+    "gone with the run"
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of learning, what to say of what it has not, and the reasons by parameter."""
+
+    says: str  # with {name} and {why}
+    reasons: Mapping[str, str]
+    command: str | None = None  # what the command line says, where that differs
+
+    def refusal(self, name: str, shown: str) -> str | None:
+        """The sentence about a parameter, shown in this way; None if the way has it."""
+        why = self.reasons.get(name)
+        return None if why is None else self.says.format(name=shown, why=why)
+
+    def command_refusal(self, name: str, option: str) -> str | None:
+        """The same about an option."""
+        why = self.reasons.get(name)
+        return None if why is None else (self.command or self.says).format(name=option, why=why)
+
+
+def _same(reason: str, *names: str) -> dict[str, str]:
+    return dict.fromkeys(names, reason)
+
+
+_OF_STREAMS = _same(_STREAM_ONLY, "rate", "classes", "block")
+_OF_KERNELS = ("gamma", "degree", "coef0", "cache_size")
+
+WAYS: dict[str, Way] = {
+    "disk": Way(
+        "{name} {why}; these are on disk",
+        _same(
+            _NEEDS_ROWS, "multi_class", "class_weight", "warm_start", "store_dual", "probability",
+            "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
+        )
+        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits"),
+        "--memory has no {name}: {why}",
+    ),
+    "cluster": Way(
+        "{name} is not available on a cluster: {why}",
+        {
+            "multi_class": "the classes are solved one against the rest",
+            "scale": "no worker knows the others' largest values: scale the rows before they are "
+            "converted",
+            "sparse_coef": "the weights arrive dense; call `sparsify()` after the fit",
+            "early_stopping": "rows that are held out would have to be so on their workers; stop "
+            "at `tol`, `max_iter` or `max_seconds`",
+            "probability": f"calibration {_HELD_OUT}; calibrate the fitted model on rows of its "
+            "own with CalibratedClassifierCV",
+            "threads": "a worker has the threads that Dask gives it",
+            "memory": "every worker has its part of the rows in memory",
+        }
+        | _same(_HELD_OUT, "folds", "search_c") | _same(_COMPARES, "kernel", *_OF_KERNELS)
+        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
+        | _same(_CHECKPOINTS, "every", "resume"),
+        "--dask has no {name}: {why}",
+    ),
+    "stream": Way(
+        "a stream is learned without {name}: {why}",
+        _same(
+            _SEEN_ONCE, "gap", "solver", "settings", "bias_scale", "class_weight", "multi_class",
+            "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS, "max_seconds",
+            "max_epochs", "label_column", "hash_bits", "threads", "seed", "test", "proof", "trace",
+            "memory", "dask", "checkpoint", "every", "resume",
+        )
+        | {"C": "it has no number of rows: give --lam"},
+    ),
+    "file": Way("{name}: {why}", _OF_STREAMS),
+    "kernel": Way(
+        "{name} {why}",
+        _same(_LINEAR, "proof", "probability", "folds", "search_c", "checkpoint", "loss"),
+    ),
+    "crammer_singer": Way(
+        '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '
+        "have{why}",
+        _same("", "store_dual", "warm_start", "proof"),
+    ),
+    "validation": Way(
+        "--folds and --search-c write no model: leave out {name}{why}",
+        _same("", "probability", "proof", "test", "trace", "checkpoint"),
+    ),
+    "pairs": Way("{name} is for classes that are solved one against the rest{why}",
+                 _same("", "checkpoint")),
+    "once": Way("only a run with --checkpoint has {name}{why}", _same("", "every", "resume")),
+}  # fmt: skip
+
+
+def refuse(way: str, given: Mapping[str, Any]) -> None:
+    """ValueError that names the first of these parameters that the way has not, and says why."""
+    for name, value in given.items():
+        said = WAYS[way].refusal(name, f"{name}={value!r}")
+        if said is not None:
+            raise ValueError(said)
