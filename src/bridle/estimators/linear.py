@@ -110,7 +110,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         "crammer_singer" is one problem, with one certificate.
     trace_ : how they came about, summed over the problems; `traces_`: each one's.
     status_, message_ : how the fit ended: the worst of the problems' endings.
-    proof_ : with C = inf, the proof that no weights separate the rows, if that was found; else None.
+    proof_ : with C = inf, the proof that no weights separate the rows, if one was found.
     n_iter_ : epochs, the most of any problem.
     weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
         held out.
