@@ -296,7 +296,7 @@ REFUSED = [
     ({"early_stopping": True}, "held out"), ({"sparse_coef": True}, "sparsify"),
     ({"multi_class": "ovo"}, "against the rest"),
     ({"multi_class": "crammer_singer"}, "against the rest"), ({"warm_start": True}, "DaskRows"),
-    ({"solver": "pegasos"}, "not distributed ones"),
+    ({"solver": "pegasos"}, "needs the rows range by range"),
 ]  # fmt: skip
 
 
@@ -385,7 +385,7 @@ def test_the_command_line_with_budgets_and_checkpoints(client, files, tmp_path):
         (["-c", "inf"], "--dask has no -c inf"),
         (["-c", "1", "--lam", "1"], "give one of them"),
         (["--weight", "7=2"], "--weight 7=2"),
-        (["--solver", "dcd"], "not distributed ones"),
+        (["--solver", "dcd"], "needs the rows range by range"),
         (["--checkpoint", "nowhere"], "nowhere"),
         (["rows.svm", "x"], "give .arrow files"),
         (["none.arrow"], "none.arrow: No such file or directory, says worker tcp"),

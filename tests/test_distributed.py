@@ -264,7 +264,7 @@ def test_bad_blocks_are_named():
         DistributedProblem(LocalParts(X, np.ones(4), 2))
     with pytest.raises(ValueError, match="hard margin"):
         solve(DistributedProblem(LocalParts(X, y, 2), np.inf))
-    with pytest.raises(ValueError, match="not distributed ones"):
+    with pytest.raises(ValueError, match="needs the rows range by range"):
         solve(DistributedProblem(LocalParts(X, y, 2)), "dcd")
 
 

@@ -383,7 +383,7 @@ def test_relabelled_problems_share_the_data():
     problem = LinearProblem(X, np.where(y == "class 0", 1, -1), bias="regularised", n_threads=2)
     other = problem.variant(y=-problem.y, n_threads=1)
     assert other.X is problem.X
-    assert other.rows is problem.rows
+    assert other.rows.view is problem.rows.view
     assert other.squared_norms is problem.squared_norms
     assert np.array_equal(other.y, -problem.y)
     w = np.ones(X.shape[1])

@@ -10,7 +10,7 @@ import pytest
 from bridle import LinearModel, LinearSVC, Status, load_model, save_model
 from bridle.estimators import GapWarning, MulticlassSVC
 from bridle.fitting.certification import certify_model
-from bridle.models.calibration import Sigmoid, coupled
+from bridle.models.calibration import SigmoidMap, coupled
 from bridle.models.deciding import pairs
 from click.testing import CliRunner
 from scipy import sparse
@@ -198,7 +198,7 @@ def test_probabilities(way, n_classes, method, tmp_path):
 def test_coupled_probabilities_are_the_optimum():
     rng = np.random.default_rng(0)
     duels, scores = pairs(4), 2 * rng.standard_normal((5, 6))
-    calibrators = [Sigmoid(*ab) for ab in rng.uniform(0.5, 1.0, (6, 2))]
+    calibrators = [SigmoidMap(*ab) for ab in rng.uniform(0.5, 1.0, (6, 2))]
     found = coupled(calibrators, scores, duels)
     for row, p in zip(scores, found, strict=True):
         r = [float(c(np.array(s))) for c, s in zip(calibrators, row, strict=True)]
@@ -215,7 +215,7 @@ def test_coupled_probabilities_are_the_optimum():
     # Pairs that agree with some p give that p back.
     p = np.array([0.1, 0.2, 0.3, 0.4])
     logit = np.array([[np.log(p[i] / p[j]) for i, j in duels]])
-    np.testing.assert_allclose(coupled([Sigmoid(1.0, 0.0)] * 6, logit, duels)[0], p, atol=1e-9)
+    np.testing.assert_allclose(coupled([SigmoidMap(1.0, 0.0)] * 6, logit, duels)[0], p, atol=1e-9)
 
 
 @pytest.mark.parametrize(

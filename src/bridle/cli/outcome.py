@@ -121,7 +121,7 @@ def talk_of(rows: Any, found: Fit) -> dict[str, Any]:
         return {}
     return {
         "rows": problems.n_rows, "features": problems.n_features, "nnz": problems.facts.nnz,
-        "threads": 1, "workers": len(rows), "rounds": problems.base.report.rounds,
+        "threads": 1, "workers": len(rows), "rounds": problems.base.sides.report.rounds,
         "bytes_moved": rows.bytes_moved, "losses": rows.losses,
         "overhead_ms": 1e3 * rows.seconds_overhead / max(1, rows.rounds),
     }  # fmt: skip

@@ -105,8 +105,10 @@ def train(
     if loss is not None and svm_rank_loss is not None:
         raise click.UsageError("--loss and -l say the same thing: give one of them")
     chosen = SVM_RANK_LOSSES[svm_rank_loss] if svm_rank_loss else loss or "map"
+    from bridle.problems.base import ORACLE
+
     with reported():
-        method = make_solver(solver, settings)
+        method = make_solver(solver, settings, frozenset({ORACLE}))
     check_writable(target, inputs=(data,))
     with clock.timing("read"):
         X, y, qid, zero_based = _read(data, threads)

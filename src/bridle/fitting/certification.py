@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.problems import Task, joint_problem, linear_problem, rows_of_pair
-from bridle.matrix.door import as_matrix
+from bridle.fitting.labels import Labels
+from bridle.fitting.problems import Task, linear_problem, problems_in_memory
 from bridle.matrix.labels import check_weights
-from bridle.models.deciding import pairs
 from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
@@ -90,63 +89,39 @@ def certify_model(
     model, codes = model.dense(), np.searchsorted(model.classes, labels)
     if model.scale is not None:  # the objective is that of the scaled features
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
-    each = check_weights(sample_weight, len(codes))
-    found = _Certification(model, as_matrix(X), codes, each, n_threads)
-    seconds = max_seconds / len(model.certificates)
-    return tuple(found.certify(k, seconds) for k in range(len(model.certificates)))
-
-
-@dataclass(frozen=True)
-class _Certification:
-    """A model and rows in memory to certify it on: its problems, one after the other."""
-
-    model: LinearModel
-    X: Any
-    codes: NDArray[np.intp]
-    weights: NDArray[np.float64]
-    n_threads: int | None
-
-    @property
-    def task(self) -> Task:
-        objective: Any = self.model.objective
-        return Task(
-            objective.C, objective.loss, objective.bias, objective.bias_scale,
-            cost=self.model.info.get("cost"),
-        )  # fmt: skip
-
-    def certify(self, k: int, max_seconds: float) -> Certificate:
-        model, codes = self.model, self.codes
-        costs = self.weights * model.costs_of(codes, k)
+    objective: Any = model.objective
+    task = Task(
+        objective.C, objective.loss, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
+        cost=model.info.get("cost"),
+    )  # fmt: skip
+    known = Labels(model.classes, np.full(len(model.classes), np.nan), codes)
+    each, n = check_weights(sample_weight, len(codes)), len(model.certificates)
+    certificates = []
+    for k in range(n):
+        problems = problems_in_memory(X, known, task, each * model.costs_of(codes, k), n_threads)
+        problems.workers = 1  # one after the other, each with all threads
+        problem = problems.problem(k)
         if model.multi_class == "crammer_singer":
-            return self._certify_jointly(costs, max_seconds)
-        n_classes = len(model.classes)
-        sides: tuple[int, int | None] = (1 if n_classes == 2 else k), None
-        rows = np.arange(len(codes))
-        if model.multi_class == "ovo":
-            sides = pairs(n_classes)[k]
-            rows = rows_of_pair(codes, sides, np.ones(len(codes)))
-        problem = linear_problem(
-            self.X if len(rows) == len(codes) else self.X[rows],
-            np.where(codes[rows] == sides[0], 1.0, -1.0), self.task,
-            sample_weight=costs[rows], n_threads=self.n_threads,
-        )  # fmt: skip
+            certificates.append(_certify_table(problem, _table(model, problem), max_seconds))
+            continue
         b = float(model.intercept[k])
-        return certify_weights(problem, model.coef[k], b, max_seconds=max_seconds)
-
-    def _certify_jointly(self, costs: NDArray[np.float64], max_seconds: float) -> Certificate:
-        model, n_classes = self.model, len(self.model.classes)
-        problem = joint_problem(
-            self.X, self.codes, n_classes, self.task, sample_weight=costs, n_threads=self.n_threads
-        )
-        table = model.coef
-        if problem.chains.bias:
-            table = np.column_stack([table, model.intercept / model.objective.bias_scale])
-        if n_classes == 2:
-            table = np.vstack([-0.5 * table, 0.5 * table])
-        return _certify_table(problem, problem.primal(table.T.ravel()), max_seconds)
+        certificates.append(certify_weights(problem, model.coef[k], b, max_seconds=max_seconds / n))
+    return tuple(certificates)
 
 
-def _certify_table(problem: Any, primal: float, max_seconds: float) -> Certificate:
+def _table(model: LinearModel, problem: Any) -> NDArray[np.float64]:
+    """The weights of each class, that of the constant feature included, feature by feature."""
+    table = model.coef
+    if problem.chains.bias:
+        table = np.column_stack([table, model.intercept / model.objective.bias_scale])
+    if len(model.classes) == 2:
+        table = np.vstack([-0.5 * table, 0.5 * table])
+    return np.asarray(table.T.ravel())
+
+
+def _certify_table(problem: Any, w: NDArray[np.float64], max_seconds: float) -> Certificate:
+    """As `certify_weights`, of all classes at once."""
+    primal = problem.primal(w)
     deadline = time.perf_counter() + max_seconds
     dual = -np.inf
     for tol in (1e-2, 1e-4, 1e-6):  # from the start each time: the solver cannot go on

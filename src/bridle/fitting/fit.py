@@ -149,49 +149,42 @@ def fit(
     problems, once the classes are known.
     """
     check_multi_class(task.multi_class)
-    given = _Given(rows, labels, sample_weight, start)
     homes = {"memory": _in_memory, "disk": _on_disk, "cluster": _on_cluster}
-    return homes[home_of(rows)](given, task, effort, extras, watch)
+    how = _How(task, effort, extras, start, watch)
+    return homes[home_of(rows)](rows, labels, sample_weight, how)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """What is learned from."""
+class _How:
+    """What `fit` was asked for."""
 
-    rows: Any
-    labels: Any
-    weights: Any
+    task: Task
+    effort: Effort
+    extras: Extras
     start: Any
+    watch: Watching | None
 
 
-def _on_disk(
-    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
-) -> Fit:
+def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     from bridle.rows.disk.stored import as_stored
 
-    refuse_elsewhere("disk", task, extras)
-    stored = as_stored(given.rows, given.labels, given.weights)
-    problems = StoredProblems(stored, task, effort.n_threads)
-    return _solved(
-        problems, effort, extras, watch, start=None,
-        provenance=lambda: (stored.fingerprint(), stored.weighted, stored.zero_based),
-    )  # fmt: skip
+    refuse_elsewhere("disk", how.task, how.extras)
+    stored = as_stored(rows, labels, sample_weight)
+    problems = StoredProblems(stored, how.task, how.effort.n_threads)
+    known = (stored.fingerprint(), stored.weighted, stored.zero_based)
+    return _solved(problems, how, known, start=None)
 
 
-def _on_cluster(
-    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
-) -> Fit:
+def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     from bridle.rows.cluster.dask_rows import as_rows
 
-    refuse_elsewhere("cluster", task, extras)
-    rows = as_rows(given.rows, given.labels, given.weights)
-    problems = ClusterProblems(rows, task, effort.checkpoint)
+    refuse_elsewhere("cluster", how.task, how.extras)
+    parts = as_rows(rows, labels, sample_weight)
+    problems = ClusterProblems(parts, how.task, how.effort.checkpoint)
     facts = problems.facts
-    return _solved(
-        problems, effort, extras, watch,
-        start=None if given.start is None else problems.starts(given.start),
-        provenance=lambda: (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based),
-    )  # fmt: skip
+    start = None if how.start is None else problems.starts(how.start)
+    known = (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based)
+    return _solved(problems, how, known, start=start)
 
 
 def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
@@ -207,15 +200,14 @@ def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
         raise ValueError("C=inf is not available on a cluster: its dual variables have no bounds")
 
 
-def _in_memory(
-    given: _Given, task: Task, effort: Effort, extras: Extras, watch: Watching | None
-) -> Fit:
-    if given.labels is None:
+def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
+    if y is None:
         raise ValueError("the labels are missing: only rows on disk or on a cluster bring theirs")
+    task, effort, extras = how.task, how.effort, how.extras
     _check_combination(task, extras)
-    X = as_matrix(given.rows)
-    weights = row_weights(given.weights, X.shape[0])
-    labels = encode(given.labels, weights)
+    X = as_matrix(rows)
+    weights = row_weights(sample_weight, X.shape[0])
+    labels = encode(y, weights)
     assert labels.codes is not None
     costs = row_costs(labels, weights, task.class_weight)
     sizes = largest_values(X) if extras.scale else None
@@ -229,11 +221,10 @@ def _in_memory(
     if extras.calibration is not None:
         effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
     problems = problems_in_memory(solved, labels, task, costs, effort.n_threads)
-    weighted = weights is not None or validation is not None
+    known = (fingerprint(X, np.asarray(y)), weights is not None or validation is not None, False)
     found = _solved(
-        problems, effort, extras, watch, validation=validation, sizes=sizes,
-        start=_starts(given.start, problems),
-        provenance=lambda: (fingerprint(X, np.asarray(given.labels)), weighted, False),
+        problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
+        validation=validation, sizes=sizes,
     )  # fmt: skip
     return _calibrated(found, weights, effort, extras.calibration)
 
@@ -270,26 +261,24 @@ def _check_combination(task: Task, extras: Extras) -> None:
 
 def _solved(
     problems: Problems,
-    effort: Effort,
-    extras: Extras,
-    watch: Watching | None,
+    how: _How,
+    known: tuple[str, bool, bool],
     *,
     start: Sequence[Any] | None,
-    provenance: Callable[[], tuple[str, bool, bool]],
     validation: Any = None,
     sizes: Array | None = None,
 ) -> Fit:
     """The problems solved, and a model made of it.
 
-    provenance: the fingerprint, whether rows weigh differently, whether texts count from zero.
+    known: the fingerprint, whether rows weigh differently, whether texts count from zero.
     """
-    if watch is not None:
-        effort = replace(effort, watch=watch(problems.labels))
-    keeper = _Keeper(problems, extras)
+    effort, keeper = how.effort, _Keeper(problems, how.extras)
+    if how.watch is not None:
+        effort = replace(effort, watch=how.watch(problems.labels))
     solutions = solve_problems(
         problems, effort, start=start, keep=keeper.take, validation=validation
     )
-    about = _provenance(problems, solutions, effort, provenance(), sizes)
+    about = _provenance(problems, solutions, effort, known, sizes)
     if isinstance(problems, KernelProblems):
         model, lost = _kernel_model(problems, solutions, about), None
     else:

@@ -48,8 +48,6 @@ REGISTRY: dict[str, tuple[str, ...]] = {
 
 def solver_classes(name: str) -> Iterator[type[Solver]]:
     """The classes behind a registered name, loaded one by one."""
-    if name not in REGISTRY:
-        raise ValueError(f"unknown solver {name!r}; known: {', '.join(REGISTRY)}")
     for entry in REGISTRY[name]:
         module, _, attribute = entry.partition(":")
         found: type[Solver] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
@@ -58,6 +56,9 @@ def solver_classes(name: str) -> Iterator[type[Solver]]:
 
 def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver]:
     """The class behind a registered name, for a problem that offers this; else the first one."""
+    if name not in REGISTRY:
+        known = ", ".join(REGISTRY if offers is None else _fitting(offers))
+        raise ValueError(f"unknown solver {name!r}; known: {known}")
     first: type[Solver] | None = None
     for found in solver_classes(name):
         if offers is None or found.needs <= offers:
@@ -69,7 +70,11 @@ def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver
 
 def solver_names(problem: Problem) -> list[str]:
     """Those that have what they need of this problem."""
-    return [name for name in REGISTRY if solver_class(name, problem.offers).lacks(problem) is None]
+    return _fitting(problem.offers)
+
+
+def _fitting(offers: frozenset[str]) -> list[str]:
+    return [name for name in REGISTRY if solver_class(name, offers).needs <= offers]
 
 
 def solver_from(solver: str | Solver, problem: Problem | None = None, **settings: Any) -> Solver:

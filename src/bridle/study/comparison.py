@@ -134,9 +134,9 @@ def compare(
     `PEERS`. test: held-out X and labels of -1 and +1. watch: is told of each record.
     """
     if isinstance(solvers, Mapping):
-        chosen = {name: solver_from(solver) for name, solver in solvers.items()}
+        chosen = {name: solver_from(solver, problem) for name, solver in solvers.items()}
     else:
-        chosen = {s if isinstance(s, str) else s.name: solver_from(s) for s in solvers}
+        chosen = {s if isinstance(s, str) else s.name: solver_from(s, problem) for s in solvers}
     for solver in chosen.values():
         solver.check(problem)
     fits = {name: _peer(name, problem) for name in peers}
