@@ -58,7 +58,7 @@ def main() -> None:
     }
     peer = SGDClassifier(alpha=args.lam, fit_intercept=False, max_iter=1, tol=None)
     works = {
-        "margin pass, core": lambda: _core.scores(problem.rows.view, w, out, 1),
+        "margin pass, core": lambda: _core.rows.scores(problem.rows.view, w, out, 1),
         "margin pass, scipy": lambda: X @ w32,
         "SGDClassifier": lambda: peer.partial_fit(X, y, classes=[-1, 1]),
     } | {name: (lambda run=run: next(run)) for name, run in runs.items()}

@@ -23,7 +23,7 @@ from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 def ours(H, R, state):
     beta = np.append(state.get("beta", np.empty(0)), np.zeros(len(R) - len(state.get("beta", ()))))
-    _core.simplex_qp(H, R, np.zeros(len(R), np.int64), np.ones(1), beta, 1e-9)
+    _core.steps.simplex_qp(H, R, np.zeros(len(R), np.int64), np.ones(1), beta, 1e-9)
     state["beta"] = beta
     return beta
 
@@ -101,7 +101,7 @@ def programmes(problem, n_cuts):
     for _ in range(n_cuts):
         active = problem.y * problem.scores(w) < 1
         g = np.zeros(problem.n_features + 1)
-        _core.combine(problem.rows.view, problem.signed_cost * active, g, problem.n_threads)
+        _core.rows.combine(problem.rows.view, problem.signed_cost * active, g, problem.n_threads)
         model.add(g, float(problem.cost @ active))
         yield model.gram.copy(), model.r.copy()
         w = model.solve().w[:-1]

@@ -17,7 +17,7 @@ def random_cuts(n, dimension, seed=0):
 def solve(G, R, group=None, caps=(1.0,), tolerance=1e-10, beta=None):
     group = np.zeros(len(R), np.int64) if group is None else np.asarray(group, np.int64)
     beta = np.zeros(len(R)) if beta is None else beta
-    result = _core.simplex_qp(G @ G.T, R, group, np.asarray(caps, float), beta, tolerance)
+    result = _core.steps.simplex_qp(G @ G.T, R, group, np.asarray(caps, float), beta, tolerance)
     return beta, result
 
 
@@ -98,7 +98,9 @@ def test_sizes_are_checked():
     with pytest.raises(ValueError, match="group has an entry outside"):
         solve(np.eye(2), np.ones(2), group=[0, 1])
     with pytest.raises(ValueError, match="gram"):
-        _core.simplex_qp(np.eye(3), np.ones(2), np.zeros(2, np.int64), np.ones(1), np.ones(2), 0.1)
+        _core.steps.simplex_qp(
+            np.eye(3), np.ones(2), np.zeros(2, np.int64), np.ones(1), np.ones(2), 0.1
+        )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -152,7 +154,7 @@ def test_a_start_one_pair_step_from_the_optimum():
     for _ in range(200):
         beta = np.array([0.0, 1.0, 0.0])
         noise = 1e-8 * rng.normal(size=(3, 3))
-        result = _core.simplex_qp(
+        result = _core.steps.simplex_qp(
             gram + noise @ noise.T, r + 1e-8 * rng.normal(size=3), np.zeros(3, np.int64),
             np.ones(1), beta, 1e-12,
         )  # fmt: skip

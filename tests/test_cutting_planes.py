@@ -28,7 +28,7 @@ def test_line_search_is_exact(n, seed, coarse):
         p, e = np.round(p), np.round(e)
     cost = rng.choice([0.0, 0.3, 1.0], n)
     slope, curvature = rng.normal(), rng.random() + 0.01
-    found = _core.hinge_line_search(p, e, cost, slope, curvature)
+    found = _core.steps.hinge_line_search(p, e, cost, slope, curvature)
     # The minimum is at 0, at a break, or where a piece's derivative vanishes.
     with np.errstate(divide="ignore", invalid="ignore"):
         breaks = (1 - p) / e
@@ -51,7 +51,7 @@ def test_cut_kernel_equals_numpy(storage, bias):
     w = np.random.default_rng(1).normal(size=problem.n_features + 1)
     scores, g = np.empty(problem.n_rows), np.empty(problem.n_features + 1)
     active = np.empty(problem.n_rows, np.uint8)
-    r = _core.margin_cut(problem.rows.view, w, problem.signed_cost, scores, active, g, 2)
+    r = _core.steps.margin_cut(problem.rows.view, w, problem.signed_cost, scores, active, g, 2)
     constant = problem.bias_scale if bias == "regularised" else 0.0
     X = np.hstack([reference.dense(problem.X), np.full((problem.n_rows, 1), constant)])
     np.testing.assert_allclose(scores, X @ w, atol=1e-12)
@@ -66,7 +66,7 @@ def test_sum_bits_equals_numpy(n):
     active = rng.random((5, n)) < 0.5
     beta = rng.random(5) * (np.arange(5) != 2)
     out = np.empty(n)
-    _core.sum_bits(np.packbits(active, axis=1, bitorder="little"), beta, out, 2)
+    _core.steps.sum_bits(np.packbits(active, axis=1, bitorder="little"), beta, out, 2)
     np.testing.assert_allclose(out, beta @ active)
 
 

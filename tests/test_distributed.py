@@ -277,13 +277,11 @@ def test_the_kernel_of_a_part_equals_its_twin():
     w[-1] = 0.0
     caution = np.array([2.5, 1.0, 3.0, 1.5, 2.0])
     squared = (X**2).sum(axis=1)
-    rows = _core.dense_rows(X, 0.0, X)
-    kernel = _core.dual_coordinate_descent(
-        rows, "squared_hinge", C * y, squared, np.zeros(9), 0.0, np.inf, 1, 1
-    )
+    rows = _core.matrix.dense_rows(X, 0.0, X)
+    kernel = _core.steps.dcd_part(rows, "squared_hinge", C * y, squared, np.zeros(9))
     step = np.zeros(5)
     kernel.set_caution(caution)
-    done = kernel.visit_share(_core.Rng(3), 1, 1.0, w, b, response, step)
+    done = kernel.visit(_core.Rng(3), 1, 1.0, w, b, response, step)
     order = np.empty(9, np.int64)
     _core.Rng(3).permutation(order)
     alpha, local, bias, curvature = np.zeros(9), w.copy(), b, 1 / (2 * C)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from bridle.errors import OracleError
 from bridle.objective.kernels import KERNELS, InnerProductKernel
 from bridle.objective.kernels.settling import kernel_from
+from bridle.objective.losses import LOSSES
 from bridle.problems.kernel import IndefiniteKernelError
 from bridle.rows.gram import kernel_matrix
 from bridle.structured import ORACLES
@@ -23,6 +24,139 @@ from click.testing import CliRunner
 from sklearn.base import clone
 
 GAP = 1e-3
+
+
+# --- a loss -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rounded(bridle.Loss):
+    """The hinge with a rounded corner: (1 - p)^2 / 2 for 0 < p < 1, 1/2 - p below."""
+
+    name = "rounded"
+    smooth = True
+
+    def value(self, p):
+        return np.where(p < 0, 0.5 - p, 0.5 * np.maximum(0, 1 - p) ** 2)
+
+    def slope(self, p):
+        return np.clip(1 - p, 0, 1)
+
+    def upper(self, cost):
+        return cost
+
+    def dual_value(self, alpha, cost):
+        used = cost > 0
+        return float(alpha.sum() - np.sum(alpha[used] ** 2 / (2 * cost[used])))
+
+
+def two_classes(n=150, d=6, seed=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X, np.where(X @ rng.normal(size=d) + 0.3 + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def check_rounded_certificate(X, y, C, w, b, alpha, certificate, bias):
+    """P and D from the formulas, with the bias as one more feature."""
+    joined = np.column_stack([X.toarray() if sp.issparse(X) else X, np.full(len(y), bias)])
+    weights = np.append(w, b if bias else 0.0)
+    p = y * (joined @ weights)
+    loss = np.where(p < 0, 0.5 - p, np.where(p < 1, 0.5 * (1 - p) ** 2, 0.0))
+    primal = 0.5 * weights @ weights + C * loss.sum()
+    assert (alpha >= 0).all()
+    assert (alpha <= C).all()
+    v = joined.T @ (alpha * y)
+    dual = alpha.sum() - (alpha**2).sum() / (2 * C) - 0.5 * v @ v
+    assert primal == pytest.approx(certificate.primal, rel=1e-9)
+    assert dual == pytest.approx(certificate.dual, rel=1e-9, abs=1e-9)
+    assert certificate.relative_gap <= GAP
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("solver", ["auto", "dcd", "pegasos", "svmsgd"])
+def test_a_loss_of_ones_own_is_solved(solver, storage, bias):
+    X, y = two_classes()
+    problem = bridle.LinearProblem(storage(X), y, 0.05, loss=Rounded(), bias=bias)
+    found = bridle.solve(problem, solver, stop=bridle.Gap(GAP) | bridle.Epochs(2000))
+    assert found.converged, found.message
+    constant = 1.0 if bias == "regularised" else 0.0
+    check_rounded_certificate(
+        storage(X), y, 0.05, found.w, found.b, found.alpha, found.certificate, constant
+    )
+
+
+def test_a_loss_of_ones_own_is_compared_and_certified():
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded())
+    compared = bridle.compare(problem, ["dcd", "pegasos"], gap=GAP)
+    assert all(run.certificate.relative_gap <= GAP for run in compared.runs)
+    w = bridle.solve(problem, "dcd", stop=bridle.Gap(1e-6)).w
+    certificate = bridle.certify(w, X, y, 0.05, loss=Rounded())
+    assert certificate.relative_gap <= 1e-5
+
+
+def test_a_loss_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
+    X, y = two_classes()
+    model = bridle.LinearSVC(0.05, loss=Rounded(), tol=GAP).fit(X, y)
+    check_rounded_certificate(
+        X, y, 0.05, model.coef_[0], model.intercept_[0], np.abs(model.dual_coef_[0]),
+        model.certificate_, 1.0,
+    )  # fmt: skip
+    assert clone(model).fit(X, y).score(X, y) > 0.7
+    monkeypatch.setitem(LOSSES, "rounded", Rounded())  # and so by its name, in files too
+    model.save(tmp_path / "model")
+    again = bridle.load_model(tmp_path / "model")
+    assert again.objective.loss == "rounded"
+    assert bridle.certify_model(again, X, y)[0].relative_gap <= 1.1 * GAP
+
+
+@pytest.mark.parametrize("solver", ["newton", "ocas", "sgd-s", "interior-point"])
+def test_solvers_that_need_more_of_a_loss_say_so(solver):
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded())
+    with pytest.raises(ValueError, match=f"{solver} cannot minimise the rounded loss: it needs"):
+        bridle.solve(problem, solver)
+
+
+# --- a solver ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dual(bridle.Solver):
+    """Projected gradient ascent on the dual: alpha <- clip(alpha + eta (1 - p), 0, C)."""
+
+    eta: float = 0.1
+
+    name = "dual-gradient"
+    needs = frozenset({"weights", "scores"})
+
+    def iterates(self, problem, *, start=None, rng, pace=None):
+        alpha = problem.start_alpha(start)
+        rate = self.eta / max(problem.squared_norms.sum(), 1e-300)
+        step = 0
+        while True:
+            w = problem.rows.combine(alpha * problem.y)
+            p = problem.y * problem.rows.scores(w)
+            alpha = np.clip(alpha + rate * 10 * (1 - p), 0, problem.upper)
+            step += 1
+            joined = problem.rows.combine(alpha * problem.y)
+            yield bridle.Iterate(step, float(step), *problem.split(joined), alpha)
+
+
+def test_a_solver_of_ones_own():
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, bias="regularised")
+    stop = bridle.Gap(GAP) | bridle.Epochs(5000)
+    found = bridle.solve(problem, Dual(eta=0.2), stop=stop)
+    assert found.converged, found.message
+    assert problem.primal(found.w, found.b) == pytest.approx(found.certificate.primal)
+    assert problem.dual(found.alpha) == pytest.approx(found.certificate.dual)
+    assert bridle.compare(problem, [Dual(eta=0.2), "dcd"], gap=GAP).runs[0].solver
+    fitted = bridle.LinearSVC(0.05, solver=Dual(eta=0.2), tol=GAP, max_iter=5000).fit(X, y)
+    assert fitted.certificate_.relative_gap <= GAP
+    with pytest.raises(ValueError, match="dual-gradient needs a weight for each feature"):
+        bridle.solve(bridle.KernelProblem(X, y), Dual())
 
 
 # --- a Mercer kernel -------------------------------------------------------------------------

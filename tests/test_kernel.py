@@ -164,7 +164,7 @@ def test_smo_keeps_its_cache_within_the_budget():
     problem = bridle.KernelProblem(X, y, 100.0, bias="free")
     budget = 10 * 800 * 8
     zeros = np.zeros(800)
-    kernel = _core.smo(
+    kernel = _core.steps.smo(
         problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, zeros, zeros,
         True, 64, budget, 1,
     )  # fmt: skip

@@ -38,7 +38,7 @@ def test_passes(dtype, storage, n_threads):
     rng = np.random.default_rng(0)
     w, c = rng.normal(size=X1.shape[1]), rng.normal(size=len(X1))
     scores, out = np.empty(len(X1)), np.empty(X1.shape[1])
-    _core.combine_and_score(problem.rows.view, c, out, w, scores, n_threads)
+    _core.rows.combine_and_score(problem.rows.view, c, out, w, scores, n_threads)
     assert scores == pytest.approx(X1 @ w)
     assert out == pytest.approx(X1.T @ c)
     assert problem.squared_norms == pytest.approx((X1**2).sum(axis=1))
@@ -73,7 +73,7 @@ def dcd_twin(Z, cost, q, loss, buckets):
 @pytest.mark.parametrize("storage", matrix.STORAGES)
 def test_first_epoch_of_dcd_equals_its_twin(loss, storage):
     problem = matrix.small_problem(loss, "none", "float64", storage)
-    kernel = _core.dual_coordinate_descent(
+    kernel = _core.steps.dual_coordinate_descent(
         problem.rows.view, loss, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_rows), 0.0, np.inf, 1, 1,
     )  # fmt: skip
@@ -103,7 +103,7 @@ def test_later_epochs_of_dcd_equal_their_twin(loss):
     problem = matrix.small_problem(loss, "none", "float64", "csr-32")
     rng = np.random.default_rng(0)
     alpha = rng.random(problem.n_rows) * problem.cost
-    kernel = _core.dual_coordinate_descent(
+    kernel = _core.steps.dual_coordinate_descent(
         problem.rows.view, loss, problem.signed_cost, problem.squared_norms, alpha, 0.0, np.inf, 1,
         1,
     )  # fmt: skip
@@ -184,7 +184,7 @@ def test_dcd_goes_on_after_an_epoch_without_a_gap():
 
 
 def dcd_kernel(problem, n_blocks=1, n_threads=1):
-    return _core.dual_coordinate_descent(
+    return _core.steps.dual_coordinate_descent(
         problem.rows.view, problem.loss.core, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_rows), 0.0, problem.bias_precision, n_blocks, n_threads,
     )  # fmt: skip
@@ -289,7 +289,7 @@ def test_dcd_goes_on_when_all_rows_rest():
 
 def test_dcd_checks_what_it_is_given():
     problem = matrix.small_problem()
-    kernel = _core.dual_coordinate_descent(
+    kernel = _core.steps.dual_coordinate_descent(
         problem.rows.view, "hinge", problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_rows), 0.0, problem.bias_precision, 1, 1,
     )  # fmt: skip
@@ -313,11 +313,11 @@ def test_kernels_that_keep_arrays_take_none_that_must_be_converted():
     n, w = problem.n_rows, np.zeros(problem.n_features + 1)
     short = problem.signed_cost.astype(np.float32)
     calls = (
-        lambda: _core.sgd_qn(problem.rows.view, "hinge", short, w, 0.1, 1.0, 1, "epochs", 1),
-        lambda: _core.norma(
+        lambda: _core.steps.sgd_qn(problem.rows.view, "hinge", short, w, 0.1, 1.0, 1, "epochs", 1),
+        lambda: _core.steps.norma(
             problem.rows.view, problem.signed_cost, short, w, np.zeros(n), 0.1, 10, "epochs", 1
         ),
-        lambda: _core.margin_perceptron_unlearning(
+        lambda: _core.steps.margin_perceptron_unlearning(
             problem.rows.view, short, problem.squared_norms, w, np.zeros(n), 2, False, 1
         ),
     )

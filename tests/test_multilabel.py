@@ -29,7 +29,7 @@ def test_the_search_equals_brute_force(n, strength):
     scores = rng.normal(size=(20, n))
     pairs = strength * np.triu(rng.normal(size=(n, n)), 1)
     sets, values = np.empty((20, n), np.uint8), np.empty(20)
-    _core.label_sets(scores, pairs + pairs.T, sets, values, 2)
+    _core.structured.label_sets(scores, pairs + pairs.T, sets, values, 2)
     every = np.array(list(product((0, 1), repeat=n)))
     inner = np.einsum("yl,lm,ym->y", every, pairs, every)
     np.testing.assert_allclose(values, (scores @ every.T + inner).max(axis=1), atol=1e-12)
@@ -39,7 +39,7 @@ def test_the_search_equals_brute_force(n, strength):
 
 def test_the_kernel_checks_its_arrays():
     with pytest.raises(ValueError, match="pairs has 2 entries, expected 3"):
-        _core.label_sets(
+        _core.structured.label_sets(
             np.zeros((1, 3)), np.zeros((2, 3)), np.zeros((1, 3), np.uint8), np.zeros(1), 1
         )
 

@@ -24,7 +24,7 @@ LOSSES = ("map", "ndcg", "precision@1", "precision@3", "roc", "pairs", "pairs-su
 
 def core_oracle(name, offsets, grades):
     kind, _, k = name.partition("@")
-    return _core.ranking_oracle(
+    return _core.structured.ranking_oracle(
         np.asarray(offsets, np.int64), np.asarray(grades, float), kind, int(k or 1)
     )
 

@@ -203,7 +203,7 @@ def test_norma_equals_its_twin_and_the_bound_on_truncation_holds(tau):
     eta0 = 0.05 / problem.lam
     solver = Norma(eta0=eta0, terms=tau)
     m, rho = problem.n_rows, 0.05
-    kernel = _core.norma(
+    kernel = _core.steps.norma(
         problem.rows.view, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), rho, tau, "epochs", 1,
     )  # fmt: skip
@@ -258,7 +258,7 @@ def test_complete_epochs_certify_with_the_solvers_own_point():
 def test_the_free_dual_bound_is_the_dual():
     problem, epochs = matrix.small_problem(), 50
     m, lam = problem.n_rows, problem.lam
-    kernel = _core.margin_perceptron(
+    kernel = _core.steps.margin_perceptron(
         problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=0,
         repeat=1, repeats="exact", sampling="epochs", bucket=1,
@@ -289,7 +289,7 @@ def test_the_coefficient_scales_the_estimate():
 def test_mpu_proves_its_bound_with_a_quiet_pass():
     problem = matrix.small_problem(weighted=False)
     B = 16
-    kernel = _core.margin_perceptron_unlearning(
+    kernel = _core.steps.margin_perceptron_unlearning(
         problem.rows.view, problem.signed_cost, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(problem.n_rows), B, False, 1,
     )  # fmt: skip

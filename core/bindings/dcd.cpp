@@ -1,6 +1,5 @@
 #include "bindings.hpp"
 
-#include "bindings/dcd_as_part.hpp"
 #include "linear/dcd/descent.hpp"
 #include "linear/dcd/part.hpp"
 #include "linear/dcd/streamed.hpp"
@@ -53,11 +52,8 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
   check_rows(rows, signed_cost, squared_norms, alpha);
   check_blocks(n_blocks);
   const DcdSettings settings{bias, bias_precision, n_blocks, n_threads};
-  auto descent = make_steps_by<DualCoordinateDescent, DcdOn>(
+  return make_steps_by<DualCoordinateDescent, DcdOn>(
       loss, rows, signed_cost.data(), squared_norms.data(), alpha.data(), settings);
-  return std::make_unique<DcdAsPart>(std::move(descent), [=, &rows](Vector<double> now) {
-    return make_part(rows, loss, signed_cost, squared_norms, now);
-  });
 }
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
@@ -178,26 +174,7 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("n_weights", &DualCoordinateDescent::n_weights)
       .def_prop_ro("bias", &DualCoordinateDescent::bias)
       .def("alpha", &write_alpha<DualCoordinateDescent>, nb::arg("out"))
-      .def("weights", &write_weights<DualCoordinateDescent>, nb::arg("out"))
-      // What a part does, until Python calls dcd_part for it.
-      .def(
-          "visit_share",
-          [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share, Vector<double> w,
-             double bias, double response, MutableVector<double> step) {
-            return visit_share(part_of(d), rng, bucket, share, w, bias, response, step);
-          },
-          nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"), nb::arg("bias"),
-          nb::arg("response"), nb::arg("step"))
-      .def(
-          "set_caution",
-          [](DualCoordinateDescent &d, Vector<double> caution) {
-            set_caution(part_of(d), caution);
-          },
-          nb::arg("caution"))
-      .def("moved", [](DualCoordinateDescent &d) { return part_of(d).moved(); })
-      .def(
-          "keep", [](DualCoordinateDescent &d, double part) { part_of(d).keep(part); },
-          nb::arg("part"));
+      .def("weights", &write_weights<DualCoordinateDescent>, nb::arg("out"));
   // The rows are read in place: they must outlive the descent.
   m.def("dual_coordinate_descent", &make_dcd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),

@@ -2,25 +2,11 @@
 
 #include "base/parallel.hpp"
 
-namespace bridle {
-namespace {
-
-// Python has not moved to the submodules yet: every name of theirs is also one of the module.
-// To be deleted with the last use of such a name.
-void add_flat_names(nb::module_ &m, std::initializer_list<nb::module_> submodules) {
-  for (const nb::module_ &submodule : submodules)
-    for (nb::handle name : submodule.attr("__dict__").attr("keys")())
-      if (!nb::cast<std::string>(name).starts_with("__"))
-        m.attr(name) = submodule.attr(name);
-}
-
-} // namespace
-} // namespace bridle
-
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of bridle: passes and steps without policy.";
   m.attr("version") = BRIDLE_VERSION;
   m.def("hardware_threads", &bridle::hardware_threads);
+  bridle::bind_rng(m);
 
   // Rows before all that takes them.
   auto matrix = m.def_submodule("matrix", "Views of matrices, and the one check of their rows.");
@@ -31,7 +17,6 @@ NB_MODULE(_core, m) {
 
   auto steps = m.def_submodule("steps", "What solvers call: steps and epochs of every method.");
   auto kernels = m.def_submodule("kernels", "Mercer kernels, and passes with them.");
-  bridle::bind_rng(steps);
   bridle::bind_dcd(steps);
   bridle::bind_sgd(steps);
   bridle::bind_sgd_qn(steps);
@@ -51,6 +36,4 @@ NB_MODULE(_core, m) {
   bridle::bind_cky(structured);
   bridle::bind_multilabel(structured);
   bridle::bind_ranking(structured);
-
-  bridle::add_flat_names(m, {matrix, rows, steps, kernels, text, structured});
 }

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
-from bridle._core import SvmlightError
-from bridle._core import read_svmlight as _parse
+from bridle._core.text import SvmlightError
+from bridle._core.text import read_svmlight as _parse
 from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
 from bridle.data.svmlight import ZeroBased, _decompressor, _options, _printable
 from bridle.files.atomic import replacing

@@ -64,7 +64,9 @@ class NamedFeatures:
         """Unknown names become new columns where `grow`, else they are left out."""
         from scipy.sparse import csr_array
 
-        offsets, indptr, columns, values = _core.intern_features(sequences, self.vocabulary, grow)
+        offsets, indptr, columns, values = _core.text.intern_features(
+            sequences, self.vocabulary, grow
+        )
         if not self.vocabulary:
             raise ValueError("the sequences have no features")
         shape = (len(indptr) - 1, len(self.vocabulary))

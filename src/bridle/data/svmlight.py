@@ -40,9 +40,9 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from bridle._core import SvmlightError
-from bridle._core import format_svmlight as _format
-from bridle._core import read_svmlight as _read
+from bridle._core.text import SvmlightError
+from bridle._core.text import format_svmlight as _format
+from bridle._core.text import read_svmlight as _read
 from bridle.files.atomic import replacing
 from bridle.matrix.csr import CsrArrays
 from numpy.typing import ArrayLike, DTypeLike, NDArray

@@ -63,63 +63,59 @@ def _has_probability(estimator: LinearSVC) -> bool:
 class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear support vector classification with a certified duality gap.
 
-        Parameters
-        ----------
-        C : weight of the losses against 1/2 |w|^2.
-        loss : "hinge" or "squared_hinge", or a loss object.
-        solver : a name from the registry or a solver object, e.g. Pegasos(batch=100).
-        tol : the certified relative duality gap (P - D) / P at which to stop. With solver="auto" it is
-            an upper bound: small problems are solved by a direct method, to the limit of precision.
-        fit_intercept, bias : bias=None follows fit_intercept: "regularised" (the intercept is the
-            weight of a constant feature, as in scikit-learn's and LIBLINEAR's) or "none"; "free" leaves
-            the intercept unpenalised.
-        intercept_scaling : the value of that constant feature.
-        class_weight : {class: weight} or "balanced"; multiplies C for the rows of the class.
-        max_iter, max_seconds : budgets for epochs (per class) and for seconds (of the whole fit).
-        random_state : int, RandomState or None.
-        warm_start : go on from the previous fit: from its dual point where the rows are as many as
-            then, else from its weights, which solvers in the dual cannot use.
-        verbose : 1 prints a line at each certificate.
-        n_threads : for classes in parallel, and for the passes over the data; None takes all cores.
-            The result does not depend on it.
-        multi_class : "ovr", a machine for each class against the rest; "ovo", one for each pair of
-            classes; "crammer_singer", all classes in one problem, which has the hinge loss, no free
-            intercept, no warm start and no `dual_coef_`.
-        store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
-        sparse_coef : keep `coef_` as a CSR matrix, class by class as they are solved: for many classes.
-            The same as `sparsify()` after the fit, at a lower peak of memory.
-        early_stopping : stop where the loss on rows held out stops falling, and take the weights of
-            the epoch where it was lowest, with the gap that those certify. `tol` still ends a fit.
-        validation_fraction : the part of each class that is held out, and not learned from.
-        n_iter_no_change : epochs to wait for a lower loss.
-        callback : a function of the newest Record, called at each certificate; returning True ends the
-            fit, with the best model so far and its gap: for deadlines, progress bars and plots. Several
-            problems may call it from several threads, one at a time.
-        probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
-            rows by models that have not seen them, from five folds. A fit then takes six times as long;
-            max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
+    Parameters
+    ----------
+    C : weight of the losses against 1/2 |w|^2.
+    loss : "hinge" or "squared_hinge", or a loss object.
+    solver : a name from the registry or a solver object, e.g. Pegasos(batch=100).
+    tol : the certified relative duality gap (P - D) / P at which to stop. With solver="auto" it is
+        an upper bound: small problems are solved by a direct method, to the limit of precision.
+    fit_intercept, bias : bias=None follows fit_intercept: "regularised" (the intercept is the
+        weight of a constant feature, as in scikit-learn's and LIBLINEAR's) or "none"; "free" leaves
+        the intercept unpenalised.
+    intercept_scaling : the value of that constant feature.
+    class_weight : {class: weight} or "balanced"; multiplies C for the rows of the class.
+    max_iter, max_seconds : budgets for epochs (per class) and for seconds (of the whole fit).
+    random_state : int, RandomState or None.
+    warm_start : go on from the previous fit: from its dual point where the rows are as many as
+        then, else from its weights, which solvers in the dual cannot use.
+    verbose : 1 prints a line at each certificate.
+    n_threads : for classes in parallel, and for the passes over the data; None takes all cores.
+        The result does not depend on it.
+    multi_class : "ovr", a machine for each class against the rest; "ovo", one for each pair of
+        classes; "crammer_singer", all classes in one problem, which has the hinge loss, no free
+        intercept, no warm start and no `dual_coef_`.
+    store_dual : whether to keep `dual_coef_`; None keeps it for two classes and with warm_start.
+    sparse_coef : keep `coef_` as a CSR matrix, class by class as they are solved: for many classes.
+        The same as `sparsify()` after the fit, at a lower peak of memory.
+    early_stopping : stop where the loss on rows held out stops falling, and take the weights of
+        the epoch where it was lowest, with the gap that those certify. `tol` still ends a fit.
+    validation_fraction : the part of each class that is held out, and not learned from.
+    n_iter_no_change : epochs to wait for a lower loss.
+    callback : a function of the newest Record, called at each certificate; returning True ends the
+        fit, with the best model so far and its gap: for deadlines, progress bars and plots. Several
+        problems may call it from several threads, one at a time.
+    probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
+        rows by models that have not seen them, from five folds. A fit then takes six times as long;
+        max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
 
-        Attributes
-        ----------
-        coef_, intercept_ : (n_functions, n_features) and (n_functions,): one function for two classes,
-            else one for each class, or with "ovo" for each pair (0, 1), (0, 2), ... of classes, where
-            the first one is positive.
-        classes_ : the labels, in order.
-        dual_coef_ : (n_functions, n_rows), alpha_i y_i: coef_ = dual_coef_ @ X at the optimum.
-        certificate_ : primal and dual value, summed over the problems; `certificates_`: each one's.
-            "crammer_singer" is one problem, with one certificate.
-        trace_ : how they came about, summed over the problems; `traces_`: each one's.
-        status_, message_ : how the fit ended: the worst of the problems' endings.
-    <<<<<<< HEAD
-        proof_ : with C = inf, the proof that no weights separate the rows, if one was found, or None.
-    =======
-        proof_ : with C = inf, the proof that no weights separate the rows, if one was found.
-    >>>>>>> fit
-        n_iter_ : epochs, the most of any problem.
-        weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
-            held out.
-        calibrators_ : with probability, the map from scores to probabilities of each function.
-        n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    Attributes
+    ----------
+    coef_, intercept_ : (n_functions, n_features) and (n_functions,): one function for two classes,
+        else one for each class, or with "ovo" for each pair (0, 1), (0, 2), ... of classes, where
+        the first one is positive.
+    classes_ : the labels, in order.
+    dual_coef_ : (n_functions, n_rows), alpha_i y_i: coef_ = dual_coef_ @ X at the optimum.
+    certificate_ : primal and dual value, summed over the problems; `certificates_`: each one's.
+        "crammer_singer" is one problem, with one certificate.
+    trace_ : how they came about, summed over the problems; `traces_`: each one's.
+    status_, message_ : how the fit ended: the worst of the problems' endings.
+    proof_ : with C = inf, the proof that no weights separate the rows, if one was found.
+    n_iter_ : epochs, the most of any problem.
+    weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
+        held out.
+    calibrators_ : with probability, the map from scores to probabilities of each function.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     """
 
     classes_: NDArray[Any]

@@ -42,7 +42,7 @@ def write(path: StrPath, model: Any) -> None:
         raise ModelError("SVM-light has linear and kernel models of two classes only")
     if isinstance(model, KernelModel) and model.scale is not None:
         raise ModelError("the model divides features by their scale, which SVM-light's files lack")
-    from bridle._core import format_svmlight
+    from bridle._core.text import format_svmlight
     from scipy.sparse import csr_matrix
 
     kernel: Kernel

@@ -221,17 +221,22 @@ class OnlineSVM:
         return (after * (after + 1) - before * (before + 1)) / (after * (after + 1))
 
     def _learn_one(
-        self, k: int, rows: _core.Rows, squared_norms: Array, signed_weights: Array, share: float
+        self,
+        k: int,
+        rows: _core.matrix.Rows,
+        squared_norms: Array,
+        signed_weights: Array,
+        share: float,
     ) -> None:
         assert self.eta0 is not None
         n = rows.n_rows
         name: Any = "constant" if self.rate == "constant" else "eta0/(1 + eta0 lam t)"
-        settings = _core.SgdSettings(
+        settings = _core.steps.SgdSettings(
             rate=rate_of(name, self.lam, self.eta0), steps_before=self.n_rows, batch=1,
             radius=np.inf, bias_rate=0.0, sampling="epochs", bucket=n,  # one bucket: in order
             keep_random=False,
         )  # fmt: skip
-        kernel = _core.stochastic_gradient(
+        kernel = _core.steps.stochastic_gradient(
             rows, self.loss.name, signed_weights / (self.lam * n), squared_norms, self._last[k],
             0.0, np.zeros(n), settings,
         )  # fmt: skip

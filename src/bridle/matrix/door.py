@@ -45,19 +45,21 @@ def as_matrix(X: Any) -> Any:
     return np.ascontiguousarray(X)
 
 
-def view_rows(X: Any, bias: float) -> _core.Rows:
+def view_rows(X: Any, bias: float) -> _core.matrix.Rows:
     """The core's view of a matrix from `as_matrix`."""
     if not is_sparse(X):
-        return _core.dense_rows(X, bias, X)
+        return _core.matrix.dense_rows(X, bias, X)
     # One 64-bit offset a row: the only array that may be converted.
     offsets = X.indptr.astype(np.int64, copy=False)
     columns = X.indices
     if columns.dtype not in (np.int32, np.int64):
         columns = columns.astype(np.int64)
-    return _core.csr_rows(offsets, columns, X.data, X.shape[1], bias, (offsets, columns, X.data))
+    return _core.matrix.csr_rows(
+        offsets, columns, X.data, X.shape[1], bias, (offsets, columns, X.data)
+    )
 
 
-def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.Rows, Array]:
+def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Rows, Array]:
     """The matrix, the core's view of it, and |x_i|^2 for each row with the constant feature.
 
     Checked: shape, finite values, indices within bounds. A CSR matrix with duplicate or unordered
@@ -70,9 +72,9 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.Rows, Arr
         raise ValueError("X has no columns")
     squared_norms = np.empty(X.shape[0])
     rows = view_rows(X, bias)
-    if not _core.scan(rows, squared_norms, n_threads):
+    if not _core.matrix.scan(rows, squared_norms, n_threads):
         X = X.copy()
         X.sum_duplicates()
         rows = view_rows(X, bias)
-        _core.scan(rows, squared_norms, n_threads)
+        _core.matrix.scan(rows, squared_norms, n_threads)
     return X, rows, squared_norms

@@ -167,7 +167,7 @@ class KernelProblem(Problem):
         return self.bias_scale**2 if self.bias == "regularised" else 0.0
 
     @property
-    def core_kernel(self) -> _core.Kernel:
+    def core_kernel(self) -> _core.kernels.Kernel:
         """The kernel that solvers see: with the constant of a regularised bias."""
         return core_kernel(self.kernel, self.constant)
 

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def core_kernel(kernel: Kernel, constant: float = 0.0) -> _core.Kernel:
+def core_kernel(kernel: Kernel, constant: float = 0.0) -> _core.kernels.Kernel:
     """The compiled core's form, with a constant added to every value."""
     if kernel.compiled is None:
-        return _core.kernel("precomputed", 1.0, 0.0, 0, constant)
+        return _core.kernels.kernel("precomputed", 1.0, 0.0, 0, constant)
     given = {"gamma": 1.0, "coef0": 0.0, "degree": 0} | kernel.parameters
-    return _core.kernel(kernel.compiled, given["gamma"], given["coef0"], given["degree"], constant)
+    return _core.kernels.kernel(
+        kernel.compiled, given["gamma"], given["coef0"], given["degree"], constant
+    )
 
 
 def kernel_matrix(kernel: Kernel, A: Any, B: Any, n_threads: int = 1) -> Array:
@@ -33,7 +35,9 @@ def kernel_matrix(kernel: Kernel, A: Any, B: Any, n_threads: int = 1) -> Array:
     A, a_rows, a_norms = make_rows(A, 0.0, n_threads)
     B, b_rows, b_norms = make_rows(B, 0.0, n_threads)
     out = np.empty((A.shape[0], B.shape[0]))
-    _core.kernel_matrix(core_kernel(kernel), a_rows, a_norms, b_rows, b_norms, out, n_threads)
+    _core.kernels.kernel_matrix(
+        core_kernel(kernel), a_rows, a_norms, b_rows, b_norms, out, n_threads
+    )
     return out
 
 
@@ -51,7 +55,7 @@ def _expand(
     coefficients: Array, n_threads: int,
 ) -> Array:  # fmt: skip
     out = np.empty(rows.n_rows)
-    _core.expand_kernel(
+    _core.kernels.expand_kernel(
         core_kernel(kernel), rows, norms, centres, centre_norms,
         np.ascontiguousarray(coefficients, dtype=np.float64), out, n_threads,
     )  # fmt: skip

@@ -51,7 +51,7 @@ class MemoryRows:
 
     @classmethod
     def checked(
-        cls, view: _core.Rows, squared_norms: Array, constant: float, n_threads: int
+        cls, view: _core.matrix.Rows, squared_norms: Array, constant: float, n_threads: int
     ) -> Self:
         """Rows that were checked already, of a matrix that is the view's own."""
         rows = cls.__new__(cls)
@@ -86,17 +86,17 @@ class MemoryRows:
 
     def scores(self, w: Array, out: Array | None = None) -> Array:  # noqa: D102
         out = np.empty(self.n_rows) if out is None else out
-        _core.scores(self.view, w, out, self.n_threads)
+        _core.rows.scores(self.view, w, out, self.n_threads)
         return out
 
     def combine(self, a: Array, out: Array | None = None) -> Array:  # noqa: D102
         out = np.empty(self.n_features + 1) if out is None else out
-        _core.combine(self.view, a, out, self.n_threads)
+        _core.rows.combine(self.view, a, out, self.n_threads)
         return out
 
     def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
-        _core.combine_and_score(self.view, a, combined, w, scores, self.n_threads)
+        _core.rows.combine_and_score(self.view, a, combined, w, scores, self.n_threads)
         return combined, scores
 
     def weighted_gram(self, weights: Array) -> Array:
@@ -104,7 +104,7 @@ class MemoryRows:
         width = self.n_features + 1
         gram = np.zeros((width, width))
         if is_sparse(self.X):
-            _core.weighted_gram(self.view, weights, gram, self.n_threads)
+            _core.rows.weighted_gram(self.view, weights, gram, self.n_threads)
             return gram
         # Dense rows: BLAS, on a weighted copy of a few rows at a time.
         rows = np.flatnonzero(weights)
@@ -131,7 +131,7 @@ class MemoryRows:
 
             ascend(piece, loss, alpha, b if bias_precision == 0 else 0.0, seed)
             return
-        descent = _core.dual_coordinate_descent(
+        descent = _core.steps.dual_coordinate_descent(
             self.view, loss.struct, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
             1, self.n_threads,
         )  # fmt: skip

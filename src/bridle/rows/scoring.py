@@ -24,7 +24,7 @@ def function_scores(X: Any, coef: Any, intercept: Array, n_threads: int | None =
     """w.x + b: a column for each decision function. X is checked: NaN, infinity, bad indices."""
     threads, n = check_threads(n_threads), X.shape[0]
     out = np.empty((coef.shape[0], n))
-    _core.scan(view_rows(X, 1.0), out[0], threads)
+    _core.matrix.scan(view_rows(X, 1.0), out[0], threads)
     at_once = max(1, COPIED // (X.shape[1] + 1))
     for first in range(0, len(out), at_once):
         some = slice(first, first + at_once)
@@ -33,7 +33,7 @@ def function_scores(X: Any, coef: Any, intercept: Array, n_threads: int | None =
         for begin, end in _blocks(X) if len(joined) > 1 else [(0, n)]:
             rows = view_rows(row_slice(X, begin, end), 1.0)
             for k, w in enumerate(joined, start=first):
-                _core.scores(rows, w, out[k, begin:end], threads)
+                _core.rows.scores(rows, w, out[k, begin:end], threads)
     return out.T
 
 

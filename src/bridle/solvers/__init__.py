@@ -11,7 +11,8 @@ from bridle.problems.base import Problem
 from bridle.solvers.base import Iterates, Solver
 
 # name -> classes, each as module:class below bridle.solvers. A new solver is one file and one line
-# here. One name may stand for several classes: it means the first whose needs the problem meets.
+# here; one from elsewhere may add its own, REGISTRY["mine"] = ("package.module:Mine",). One name may
+# stand for several classes: it means the first whose needs the problem meets.
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
@@ -50,7 +51,8 @@ def solver_classes(name: str) -> Iterator[type[Solver]]:
     """The classes behind a registered name, loaded one by one."""
     for entry in REGISTRY[name]:
         module, _, attribute = entry.partition(":")
-        found: type[Solver] = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        home = module if "." in module else f"{__name__}.{module}"
+        found: type[Solver] = getattr(importlib.import_module(home), attribute)
         yield found
 
 

@@ -3,8 +3,8 @@
     eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   w the average since the first epoch
 
 (Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and
-the average removes its noise. The average costs O(non-zeros) a step too: core/scaled.hpp. alpha is
-averaged alike and leaves the box by a little, where the problem clips it.
+the average removes its noise. The average costs O(non-zeros) a step too
+(core/linear/scaled_weights.hpp). alpha is averaged alike and leaves the box by a little, where the problem clips it.
 """
 
 from __future__ import annotations
@@ -59,5 +59,5 @@ class AveragedSgd(Solver):
         # first (1 + first t)^(-3/4) = first^(1/4) (1/first + t)^(-3/4)
         yield from sgd_iterates(
             problem, start=start, rng=rng, pace=pace, output="average", bucket=self.bucket,
-            rate=_core.Rate(first**0.25, 1.0 / first, 0.75), average_from=self.average_from,
+            rate=_core.steps.Rate(first**0.25, 1.0 / first, 0.75), average_from=self.average_from,
         )  # fmt: skip

@@ -72,7 +72,7 @@ class DualCoordinateDescent(Solver):
             yield from descend_foreign(problem, start=start, rng=rng)
             return
         alpha = problem.start_alpha(start)
-        kernel = _core.dual_coordinate_descent(
+        kernel = _core.steps.dual_coordinate_descent(
             problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms,
             alpha, 0.0 if start is None else start.b, problem.bias_precision,
             self.blocks, problem.n_threads,

@@ -98,7 +98,7 @@ class GradientDescent(Solver):
             alpha += rho * (target - alpha)
             yield Iterate(step, float(step), *problem.split(w, b), alpha)
 
-    def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.Rate | None:
+    def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.steps.Rate | None:
         """rho_t, or None where the step finds its own length."""
         if self.rate is None:
             # Of the hinge and its square the best length is known; the dual of the perceptron's

@@ -83,7 +83,7 @@ class _KernelSteps(Solver):
             squared_norm = float(c @ scores) + problem.constant * float(c.sum()) ** 2
         signed_weight = np.copysign(problem.sample_weight, problem.y)
         # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
-        kernel = _core.kernel_sgd(
+        kernel = _core.steps.kernel_sgd(
             problem.core_kernel, problem.rows, problem.squared_norms, signed_weight, c,
             squared_norm, per_epoch if start is not None else 0, problem.lam,
             *self.rate(problem), self.bias_rate if problem.bias == "free" else 0.0,

@@ -65,7 +65,7 @@ class MarginPerceptronUnlearning(Solver):
         held = np.rint(quanta * held)
         alpha = problem.cost * (held / quanta)
         w = problem.join(problem.weights(alpha), problem.intercept(alpha))
-        kernel = _core.margin_perceptron_unlearning(
+        kernel = _core.steps.margin_perceptron_unlearning(
             problem.rows.view, problem.signed_cost, problem.squared_norms, w, held, quanta,
             self.many, bucket_size(m, self.bucket),
         )  # fmt: skip

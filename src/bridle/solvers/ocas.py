@@ -71,7 +71,7 @@ class Ocas(Solver):
             point = cuts.solve(max(1e-3 * gap, 1e-13))
             margins_r = _margins(problem, point.w)
             d, e = point.w - w, margins_r - margins
-            k = _core.hinge_line_search(margins, e, problem.cost, float(w @ d), float(d @ d))
+            k = _core.steps.hinge_line_search(margins, e, problem.cost, float(w @ d), float(d @ d))
             w = w + k * d
             margins += k * e
             primal = 0.5 * float(w @ w) + float(problem.cost @ np.maximum(0.0, 1.0 - margins))

@@ -54,7 +54,7 @@ class Perceptron(Solver):
         weight = problem.cost / problem.C
         counts = np.zeros(m)
         np.divide(problem.start_alpha(start), weight, out=counts, where=weight > 0)
-        kernel = _core.margin_perceptron(
+        kernel = _core.steps.margin_perceptron(
             problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
             offset=self.threshold(), slope=0.0, presented=0, repeat=1, repeats="exact",
             sampling="epochs", bucket=bucket_size(m, self.bucket),

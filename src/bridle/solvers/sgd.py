@@ -82,7 +82,7 @@ class StochasticGradientDescent(Solver):
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
         from bridle.solvers.shared.rate_ladder import calibrate_rate
 
-        def calibrated(w: Array | None, b: float) -> _core.Rate:
+        def calibrated(w: Array | None, b: float) -> _core.steps.Rate:
             eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next(), w=w, b=b)
             return rate_of(self.rate, problem.lam, eta0)
 

@@ -63,7 +63,7 @@ class SgdS(Solver):
         repeat, how = self.repeats()
         m, lam = problem.n_rows, problem.lam
         a, counts, presented = _start(problem, start, repeat)
-        kernel = _core.margin_perceptron(
+        kernel = _core.steps.margin_perceptron(
             problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
             offset=0.0, slope=lam, presented=presented, repeat=repeat, repeats=how,
             sampling=self.sampling, bucket=bucket_size(m, self.bucket),
@@ -83,7 +83,9 @@ class SgdS(Solver):
                 gap_estimate=self._estimate(kernel, lam, n),
             )  # fmt: skip
 
-    def _estimate(self, kernel: _core.MarginPerceptron, lam: float, visits: int) -> float | None:
+    def _estimate(
+        self, kernel: _core.steps.MarginPerceptron, lam: float, visits: int
+    ) -> float | None:
         t = kernel.presented
         half_norm = 0.5 * kernel.squared_norm / (lam * t * t)  # lam/2 |w|^2
         primal = half_norm + kernel.hinge / visits

@@ -75,7 +75,7 @@ class Smo(Solver):
         """One iterate after every few working sets."""
         alpha = problem.start_alpha(start)
         known = (alpha * problem.y, problem.expand(Expansion(alpha * problem.y)))
-        kernel = _core.smo(
+        kernel = _core.steps.smo(
             problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, alpha,
             _with_bias(problem, *known), problem.bias == "free", self.working_set,
             int(self.cache_mb * 1e6), problem.n_threads,

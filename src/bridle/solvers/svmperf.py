@@ -60,7 +60,7 @@ class SvmPerf(Solver):
         step = 0
         while True:
             step += 1
-            r = _core.margin_cut(
+            r = _core.steps.margin_cut(
                 problem.rows.view, w, problem.signed_cost, scores, active, g, problem.n_threads
             )
             # On the active rows the loss is linear: the cut's value at w is the risk itself.

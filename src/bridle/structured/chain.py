@@ -62,7 +62,7 @@ class Chains:
         self.cost = check_cost(cost, n_labels)
         self.n_labels, self.transitions, self.bias = n_labels, transitions, bias
         self.n_threads = n_threads
-        self.core = _core.chain(
+        self.core = _core.structured.chain(
             self.rows, self.offsets, self.labels, self.cost.ravel(), n_labels, transitions
         )
 
@@ -136,7 +136,7 @@ class ChainProblem(StructuredBase):
         ]
 
     def blocks(self, *, average: bool) -> Any:  # noqa: D102
-        return _core.chain_frank_wolfe(self.chains.core, self.cost)
+        return _core.structured.chain_frank_wolfe(self.chains.core, self.cost)
 
     def _pass(self, w: Array) -> tuple[Labels, Array, Array]:
         paths, values, truths = self.chains.argmax(w, augmented=True)

@@ -4,8 +4,8 @@
     Delta(y, y') = the number of labels that differ: Hamming's loss.
 
 Without pairs each label is decided on its own. With them the best set of labels is found exactly by
-branch and bound (`core/multilabel.hpp`), which may take time exponential in the number of labels:
-MOST_LABELS is where this ends in an error instead. (Finley & Joachims, "Training structural SVMs
+branch and bound (`core/structured/multilabel.hpp`), which may take time exponential in the number
+of labels: MOST_LABELS is where this ends in an error instead. (Finley & Joachims, "Training structural SVMs
 when exact inference is intractable", ICML 2008, where exact inference is the reference.)
 """
 
@@ -29,7 +29,7 @@ def best_sets(scores: Array, pairs: Array | None, n_threads: int) -> NDArray[np.
     if pairs is None:
         return (scores > 0).astype(np.uint8)
     sets = np.empty(scores.shape, np.uint8)
-    _core.label_sets(scores, pairs, sets, np.empty(len(scores)), n_threads)
+    _core.structured.label_sets(scores, pairs, sets, np.empty(len(scores)), n_threads)
     return sets
 
 

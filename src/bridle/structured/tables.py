@@ -60,7 +60,7 @@ class Tables:
         self._number_cues()
         rules = np.array(list(self.rule), np.int32).reshape(-1, 3)
         per_terminal = [len(seen) for seen in grammar.lexicon.values()]
-        self.core = _core.grammar(
+        self.core = _core.structured.grammar(
             n_symbols=len(self.symbol), n_terminals=len(self.terminal), n_labels=len(number),
             n_cues=self.n_cues, n_lengths=N_LENGTHS, label=self.label,
             parent=np.ascontiguousarray(rules[:, 0]), left=np.ascontiguousarray(rules[:, 1]),
@@ -130,7 +130,7 @@ class Tables:
         return from_entries(np.concatenate([indices, spans]), np.ones(len(indices) + len(spans)))
 
     def _span_features(self, cues: Ids, nodes: Ids, branches: Sequence[Any]) -> NDArray[np.int64]:
-        """As `score_edges` and `finish` of core/cky.hpp add their weights."""
+        """As `score_edges` and `finish` of core/structured/cky.hpp add their weights."""
         padded = np.zeros((len(cues) + 2, cues.shape[1]), np.int64)
         padded[1:-1] = cues  # token t is in row t + 1
         labels, begin, end = self.label[nodes[:, 0]].astype(np.int64), nodes[:, 1], nodes[:, 2]

@@ -161,7 +161,7 @@ class Part:
             chosen = self.snapshots[start.snapshot]
         ratio = 1.0 if start is None else start.ratio
         made = [
-            _State.start(block, objective, alpha, ratio, self.n_threads)
+            _State.start(block, objective, alpha, ratio)
             for block, alpha in zip(self.blocks, chosen, strict=True)
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
@@ -347,17 +347,14 @@ class _State:
     scores: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def start(
-        cls, block: _Rows, against: Against, alpha: Array | None, ratio: float, n_threads: int
-    ) -> _State:
+    def start(cls, block: _Rows, against: Against, alpha: Array | None, ratio: float) -> _State:
         loss, piece = loss_from(against.loss), block.piece(against)
         start = np.zeros(len(piece.y))
         if alpha is not None:
             start = np.clip(rescaled(alpha, piece.upper, ratio, loss), 0.0, piece.upper)
-        descent = _core.dual_coordinate_descent(
-            block.rows.view, loss.struct, piece.signed_cost, block.rows.squared_norms, start, 0.0,
-            np.inf, 1, n_threads,
-        )  # fmt: skip
+        descent = _core.steps.dcd_part(
+            block.rows.view, loss.struct, piece.signed_cost, block.rows.squared_norms, start
+        )
         return cls(block, piece, loss, descent)
 
     @property
@@ -415,9 +412,7 @@ class _Run:
             share = min(1.0, left)
             for state in self.states:
                 own[:] = 0.0
-                done = state.descent.visit_share(
-                    self.rng, order.bucket, share, w, b, order.response, own
-                )
+                done = state.descent.visit(self.rng, order.bucket, share, w, b, order.response, own)
                 step += own
                 w += self.caution * own
                 b += self.caution[-1] * order.response * done.balance

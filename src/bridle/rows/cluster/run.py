@@ -49,7 +49,9 @@ class ClusterRun:
         self.caution: NDArray[Any] | None = None
         self.told = False  # whether all parts know the caution
         self.w = np.zeros(sides.rows.n_features)
-        self.bias = _core.ProximalBias(sides.bias_precision, 0.0 if start is None else start.b)
+        self.bias = _core.steps.ProximalBias(
+            sides.bias_precision, 0.0 if start is None else start.b
+        )
         self.alphas: list[weakref.ref[ResidentAlpha]] = []
         self.mean_norm = self.mean_cost = 0.0
         self.n_useful = 0  # rows that cost something: as many visits are an epoch
@@ -62,7 +64,7 @@ class ClusterRun:
 
     def sigma(self, n_inside: float) -> float:
         """How fast b may follow."""
-        return float(_core.proximal_sigma(self.mean_norm, self.mean_cost, int(n_inside)))
+        return float(_core.steps.proximal_sigma(self.mean_norm, self.mean_cost, int(n_inside)))
 
     @property
     def zero_primal(self) -> float:

@@ -63,7 +63,7 @@ class Kept:
     def append(self, piece: Piece, chosen: NDArray[np.int64], alpha: Array) -> None:
         """These rows of a piece, for which there is room."""
         mine = slice(self.n_rows, self.n_rows + len(chosen))
-        _core.append_rows(
+        _core.rows.append_rows(
             piece.rows.view, chosen, self.nnz, self.offsets[mine.start + 1 : mine.stop + 1],
             self.columns, self.values,
         )  # fmt: skip
@@ -81,7 +81,7 @@ class Kept:
     def show(self, visit: Any, rows: DiskRows, rng: _core.Rng, bucket: int) -> None:
         """To a descent, which visits those that do not rest."""
         n = self.n_rows
-        view = _core.csr_rows(
+        view = _core.matrix.csr_rows(
             self.offsets[: n + 1], self.columns, self.values, rows.n_features, rows.constant, self
         )
         visit(

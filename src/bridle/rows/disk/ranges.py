@@ -186,10 +186,10 @@ class DiskRows:
         """Every index and every value is checked before a kernel sees it."""
         squared_norms = np.empty(batch.n_rows)
         try:
-            view = _core.csr_rows(
+            view = _core.matrix.csr_rows(
                 batch.offsets, batch.columns, batch.values, batch.n_features, self.constant, batch
             )
-            in_order = _core.scan(view, squared_norms, 1)
+            in_order = _core.matrix.scan(view, squared_norms, 1)
         except ValueError as error:
             raise self.source.error(batch.number, str(error)) from error
         if not in_order:

@@ -204,14 +204,16 @@ class DiskSides:
     def zeros(self) -> Array:  # noqa: D102
         return self.vectors.zeros()
 
-    def descent(self, sums: Judged | None, bias: float, n_blocks: int = 1) -> _core.StreamedDcd:
+    def descent(
+        self, sums: Judged | None, bias: float, n_blocks: int = 1
+    ) -> _core.steps.StreamedDcd:
         """Dual coordinate descent from the dual point that these are the sums of, or from zero."""
         from_zero = sums is None
         if sums is None:
             sums = Judged(np.zeros(self.rows.n_features + 1), 0.0, 0.0, 0.0)
         piece = self.first_piece()
         norms = piece.rows.squared_norms - self.rows.constant**2
-        return _core.streamed_dcd(
+        return _core.steps.streamed_dcd(
             piece.rows.view, self.loss.struct, sums.w_alpha, bias, sums.balance, sums.value,
             float(norms.mean()), float(piece.cost.mean()), self.rows.n_rows, from_zero,
             self.bias_precision, n_blocks, self.rows.n_threads,

@@ -100,7 +100,9 @@ class CuttingPlaneModel:
 
     def solve(self, tolerance: float = 1e-9) -> ModelPoint:
         """Minimise the model, from the last weights, to a gap of `tolerance` times its value."""
-        result = _core.simplex_qp(self.gram, self.r, self.group, self.caps, self.beta, tolerance)
+        result = _core.steps.simplex_qp(
+            self.gram, self.r, self.group, self.caps, self.beta, tolerance
+        )
         self._idle_for = np.where(self.beta > 0, 0, self._idle_for + 1)
         return ModelPoint(self.weights(), result.value, self.beta.copy(), result.gap)
 
@@ -200,17 +202,17 @@ class _SparseCuts:
         scattered = np.zeros(self._dimension + 1)
         scattered[columns] = values
         products = np.empty(len(self._offsets) - 1)
-        _core.scores(self._rows(), scattered, products, 1)
+        _core.rows.scores(self._rows(), scattered, products, 1)
         return products
 
     def combine(self, beta: Array) -> Array:
         w = np.empty(self._dimension + 1)
-        _core.combine(self._rows(), beta, w, 1)
+        _core.rows.combine(self._rows(), beta, w, 1)
         return w[:-1]
 
     def products(self, w: Array) -> Array:
         products = np.empty(len(self._offsets) - 1)
-        _core.scores(self._rows(), np.append(w, 0.0), products, 1)
+        _core.rows.scores(self._rows(), np.append(w, 0.0), products, 1)
         return products
 
     def matrix(self) -> Any:
@@ -232,10 +234,10 @@ class _SparseCuts:
         self._values[: len(take)] = self._values[take]
         self._offsets = [0, *ends.tolist()]
 
-    def _rows(self) -> _core.Rows:
+    def _rows(self) -> _core.matrix.Rows:
         offsets = np.array(self._offsets, np.int64)
         held = (offsets, self._columns, self._values)
-        return _core.csr_rows(*held, self._dimension, 0.0, held)
+        return _core.matrix.csr_rows(*held, self._dimension, 0.0, held)
 
     def _entries(self, g: Any) -> tuple[Indices, Array]:
         if isinstance(g, tuple):

@@ -37,7 +37,7 @@ def descend_foreign(problem: LinearProblem, *, start: Any, rng: _core.Rng) -> It
 
 
 class ForeignSteps:
-    """Stochastic gradient steps on any loss: _core.StochasticGradient's methods.
+    """Stochastic gradient steps on any loss: StochasticGradient's methods.
 
     w = s v and alpha = s a, so that a step costs the non-zeros of its rows.
     """
@@ -53,7 +53,7 @@ class ForeignSteps:
         self.entries = entries_of(problem.rows)
         self.restart_average()
 
-    def set_rate(self, rate: _core.Rate, steps_before: int) -> None:
+    def set_rate(self, rate: _core.steps.Rate, steps_before: int) -> None:
         """Another schedule, from now on."""
         self.rate, self.t = rate, steps_before
 

@@ -61,7 +61,7 @@ class HingeCuts:
         """The dual point of the last solve."""
         problem, beta = self.problem, self._model.beta
         alpha = np.empty(problem.n_rows)
-        _core.sum_bits(self._bits, beta, alpha, problem.n_threads)
+        _core.steps.sum_bits(self._bits, beta, alpha, problem.n_threads)
         alpha *= problem.cost
         if self._start_alpha is not None:
             alpha += beta[0] * self._start_alpha

@@ -137,8 +137,10 @@ class AugmentedLagrangian:
             self.update()
         return t
 
-    def _sum(self, margins: Array, e: Array, t: float) -> _core.ClippedSum:
-        return _core.clipped_sum(margins, e, t, self.alpha, self.sigma, self.upper, self.problem.y)
+    def _sum(self, margins: Array, e: Array, t: float) -> _core.steps.ClippedSum:
+        return _core.steps.clipped_sum(
+            margins, e, t, self.alpha, self.sigma, self.upper, self.problem.y
+        )
 
     def _with_bias(self, margins: Array, b: float) -> Array:
         return margins + b * self.problem.y if self.problem.bias == "free" else margins

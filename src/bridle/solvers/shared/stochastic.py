@@ -45,7 +45,7 @@ class StepSettings:
     rate: rho_t. steps_before: that led to the start. bias_rate: of a free bias, relative to rho_t.
     """
 
-    rate: _core.Rate
+    rate: _core.steps.Rate
     steps_before: int = 0
     batch: int = 1
     radius: float = math.inf
@@ -55,9 +55,9 @@ class StepSettings:
     keep_random: bool = False
     averages: bool = False
 
-    def compiled(self) -> _core.SgdSettings:
+    def compiled(self) -> _core.steps.SgdSettings:
         """For the core."""
-        return _core.SgdSettings(
+        return _core.steps.SgdSettings(
             rate=self.rate, steps_before=self.steps_before, batch=self.batch, radius=self.radius,
             bias_rate=self.bias_rate, sampling=self.sampling, bucket=self.bucket,
             keep_random=self.keep_random,
@@ -85,17 +85,17 @@ def check_counts(**values: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def rate_of(name: RateName, lam: float, eta0: float = 1.0) -> _core.Rate:
+def rate_of(name: RateName, lam: float, eta0: float = 1.0) -> _core.steps.Rate:
     """rho_t = lam eta_t for one of the named rates eta_t, as scale (offset + t)^-power."""
     if name == "constant":
-        return _core.Rate(lam * eta0, 0.0, 0.0)
+        return _core.steps.Rate(lam * eta0, 0.0, 0.0)
     if name == "eta0/t":
-        return _core.Rate(lam * eta0, 0.0, 1.0)
+        return _core.steps.Rate(lam * eta0, 0.0, 1.0)
     if name == "1/(lam sqrt t)":
-        return _core.Rate(1.0, 0.0, 0.5)
+        return _core.steps.Rate(1.0, 0.0, 0.5)
     if name == "1/(lam t)":
-        return _core.Rate(1.0, 0.0, 1.0)
-    return _core.Rate(1.0, 1.0 / (lam * eta0), 1.0)
+        return _core.steps.Rate(1.0, 0.0, 1.0)
+    return _core.steps.Rate(1.0, 1.0 / (lam * eta0), 1.0)
 
 
 def needs_eta0(name: RateName) -> bool:
@@ -121,7 +121,7 @@ def sgd_iterates(
     start: Any,
     rng: _core.Rng,
     pace: Callable[[int], int | None] | None,
-    rate: _core.Rate,
+    rate: _core.steps.Rate,
     batch: int = 1,
     radius: float = math.inf,
     sampling: Sampling = "epochs",
@@ -129,7 +129,7 @@ def sgd_iterates(
     bucket: int = 32,
     start_w: Array | None = None,
     average_from: int = 0,
-    recalibrate: Callable[[Array, float], _core.Rate] | None = None,
+    recalibrate: Callable[[Array, float], _core.steps.Rate] | None = None,
     recalibrate_every: int | None = None,
 ) -> Iterates:
     """One iterate after each epoch's worth of steps, or sooner if the pace asks for it.
@@ -187,7 +187,7 @@ def gradient_steps(
         from bridle.solvers.shared.foreign import ForeignSteps
 
         return ForeignSteps(problem, w, b, alpha, settings)
-    return _core.stochastic_gradient(
+    return _core.steps.stochastic_gradient(
         problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms, w, b,
         alpha, settings.compiled(),
     )  # fmt: skip

@@ -9,8 +9,8 @@ KDD 2011). If all of an epoch's are still there at its end, the epochs go on wit
 without reading, until it is time to look at all rows again.
 
 Within an epoch an iterate goes out from time to time, so that a run can be stopped or saved; it
-claims no gap. In the first epoch from zero, whose steps are those of m/t v (core/dcd.hpp), its w is
-m/t v and its alpha that of v: both are true points, and whoever goes on from alpha does so with
+claims no gap. In the first epoch from zero, whose steps are those of m/t v
+(core/linear/dcd/state.hpp), its w is m/t v and its alpha that of v: both are true points, and whoever goes on from alpha does so with
 epochs like all others.
 """
 
@@ -130,14 +130,14 @@ class Descent:
         self._write_down(kept)
         return n_visits
 
-    def end_epoch(self, rng: _core.Rng) -> _core.DcdEpoch:
+    def end_epoch(self, rng: _core.Rng) -> _core.steps.DcdEpoch:
         """What the epoch saw; decides where the next one reads its rows."""
         if self.kept is not None and self._copying and not self.all_kept:
             if self._made_room:
                 self._make_room(self.kept, rng)
             self.all_kept = self.kept.n_rows > 0
         self._copying, self._made_room = True, False
-        done: _core.DcdEpoch = self.descent.end_epoch()
+        done: _core.steps.DcdEpoch = self.descent.end_epoch()
         often = AGAIN * self.problem.n_rows / max(1, done.active)
         self._again = min(MOST_AGAIN, max(1, round(often)))
         return done
@@ -201,7 +201,7 @@ def descend(
 
 
 class StoredSteps:
-    """Stochastic gradient steps that go from range to range: _core.StochasticGradient's methods.
+    """Stochastic gradient steps that go from range to range: StochasticGradient's methods.
 
     An epoch takes the ranges in random order; each gives as many steps as it has rows, or whole
     minibatches of them.
@@ -226,7 +226,7 @@ class StoredSteps:
             )
         self.problem = problem
         piece = problem.sides.first_piece()
-        self.steps = _core.stochastic_gradient(
+        self.steps = _core.steps.stochastic_gradient(
             piece.rows.view, problem.loss.struct, piece.signed_cost, piece.rows.squared_norms,
             w, b, check_vector(alpha, problem.n_rows, "alpha"), settings.compiled(),
         )  # fmt: skip

@@ -56,7 +56,7 @@ class RankingLoss:
         """Answers for the queries that begin at the offsets: compiled, or one by one."""
         if self.compiled is None:
             return QueryByQuery(self, offsets, grades)
-        return _core.ranking_oracle(offsets, grades, self.compiled, self.cutoff)
+        return _core.structured.ranking_oracle(offsets, grades, self.compiled, self.cutoff)
 
     def __str__(self) -> str:
         return self.name

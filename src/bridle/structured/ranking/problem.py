@@ -80,7 +80,7 @@ class RankingProblem(StructuredBase):
         """w.x of every document."""
         out = np.empty(self.rows.n_rows)
         joined = w if self.bias_scale else np.append(w, 0.0)
-        _core.scores(self.rows, np.ascontiguousarray(joined, np.float64), out, self.n_threads)
+        _core.rows.scores(self.rows, np.ascontiguousarray(joined, np.float64), out, self.n_threads)
         return out
 
     def answers(self, w: Array) -> tuple[Array, Array, Array]:
@@ -105,7 +105,7 @@ class RankingProblem(StructuredBase):
     def combine(self, coefficients: Array) -> Array:
         """sum_i c_i x_i over all documents."""
         out = np.empty(self.rows.n_features + 1)
-        _core.combine(self.rows, coefficients, out, self.n_threads)
+        _core.rows.combine(self.rows, coefficients, out, self.n_threads)
         return out if self.bias_scale else out[:-1]
 
     def constraint(self, i: int, w: Array) -> Constraint:  # noqa: D102
