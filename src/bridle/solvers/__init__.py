@@ -11,8 +11,8 @@ from bridle.problems.base import Problem
 from bridle.solvers.base import Iterates, Solver
 
 # name -> classes, each as module:class below bridle.solvers. A new solver is one file and one line
-# here; one from elsewhere may add its own, REGISTRY["mine"] = ("package.module:Mine",). One name may
-# stand for several classes: it means the first whose needs the problem meets.
+# here; one from elsewhere may add its own, REGISTRY["mine"] = ("package.module:Mine",). One name
+# may stand for several classes: it means the first whose needs the problem meets.
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",

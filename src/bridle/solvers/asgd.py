@@ -2,9 +2,10 @@
 
     eta_t = eta_0 / (1 + lam eta_0 t)^(3/4),   w the average since the first epoch
 
-(Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and
-the average removes its noise. The average costs O(non-zeros) a step too
-(core/linear/scaled_weights.hpp). alpha is averaged alike and leaves the box by a little, where the problem clips it.
+(Polyak & Juditsky 1992; Xu 2011; Bottou's implementation). The slower decay keeps w moving, and the
+average removes its noise. The average costs O(non-zeros) a step too
+(core/linear/scaled_weights.hpp). alpha is averaged alike and leaves the box by a little, where the
+problem clips it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
 
 Without pairs each label is decided on its own. With them the best set of labels is found exactly by
 branch and bound (`core/structured/multilabel.hpp`), which may take time exponential in the number
-of labels: MOST_LABELS is where this ends in an error instead. (Finley & Joachims, "Training structural SVMs
-when exact inference is intractable", ICML 2008, where exact inference is the reference.)
+of labels: MOST_LABELS is where this ends in an error instead. (Finley & Joachims, "Training
+structural SVMs when exact inference is intractable", ICML 2008, where exact inference is the
+reference.)
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 
 The loss decomposes over the nodes of y', so that the loss-augmented argmax is exact: see
 `core/structured/cky.hpp`. Features at the edges of spans are those of Hall, Durrett & Klein, "Less
-grammar, more features", ACL 2014: a rare word's class, a frequent word itself, and its most frequent tag.
+grammar, more features", ACL 2014: a rare word's class, a frequent word itself, and its most
+frequent tag.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ without reading, until it is time to look at all rows again.
 
 Within an epoch an iterate goes out from time to time, so that a run can be stopped or saved; it
 claims no gap. In the first epoch from zero, whose steps are those of m/t v
-(core/linear/dcd/state.hpp), its w is m/t v and its alpha that of v: both are true points, and whoever goes on from alpha does so with
-epochs like all others.
+(core/linear/dcd/state.hpp), its w is m/t v and its alpha that of v: both are true points, and
+whoever goes on from alpha does so with epochs like all others.
 """
 
 from __future__ import annotations
