@@ -263,6 +263,15 @@ def write_svmlight(
             file.write(_format(X.indptr, indices, X.data, y, qids, zero_based, first, end))
 
 
+def format_rows(X: csr_matrix, labels: ArrayLike) -> bytes:
+    """The text of rows in canonical form, counting features from 1."""
+    values = np.ascontiguousarray(labels, np.float64)
+    text = _format(
+        X.indptr, X.indices.astype(np.int32), X.data, values, None, False, 0, len(values)
+    )
+    return bytes(text)
+
+
 def _options(
     n_threads: int | None,
     dtype: DTypeLike,

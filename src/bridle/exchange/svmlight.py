@@ -42,7 +42,7 @@ def write(path: StrPath, model: Any) -> None:
         raise ModelError("SVM-light has linear and kernel models of two classes only")
     if isinstance(model, KernelModel) and model.scale is not None:
         raise ModelError("the model divides features by their scale, which SVM-light's files lack")
-    from bridle._core.text import format_svmlight
+    from bridle.data.svmlight import format_rows
     from scipy.sparse import csr_matrix
 
     kernel: Kernel
@@ -70,13 +70,10 @@ def write(path: StrPath, model: Any) -> None:
         "(starting with alpha*y)",
     ]
     vectors.sum_duplicates()
-    rows = format_svmlight(
-        vectors.indptr, vectors.indices.astype(np.int32), vectors.data,
-        np.ascontiguousarray(coefficients, np.float64), None, False, 0, len(coefficients),
-    )  # fmt: skip
+    rows = format_rows(vectors, coefficients)
     with replacing(path) as file:
         file.write("".join(line + "\n" for line in header).encode())
-        file.write(bytes(rows))
+        file.write(rows)
 
 
 def read(path: StrPath, C: float = 1.0) -> LinearModel | KernelModel:

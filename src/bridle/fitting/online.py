@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.door import as_matrix, is_sparse, make_rows
+from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import class_scores, decide, n_functions
 from bridle.models.header import Objective
@@ -34,8 +34,15 @@ from bridle.models.linear import LinearModel
 from bridle.objective.certificate import UNCERTIFIED, Certificate
 from bridle.objective.losses import loss_from
 from bridle.objective.scaling import lam_to_C
+from bridle.rows.memory import MemoryRows
 from bridle.rows.scoring import function_scores
-from bridle.solvers.shared.stochastic import check_choice, check_positive, rate_of
+from bridle.solvers.shared.stochastic import (
+    StepSettings,
+    check_choice,
+    check_positive,
+    compiled_steps,
+    rate_of,
+)
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -119,23 +126,25 @@ class OnlineSVM:
 
     def _learn(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, new: bool) -> None:
         codes = self._codes(y)
-        X, rows, squared_norms = make_rows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
+        rows = MemoryRows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
+        X = rows.X
         if len(codes) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows, but y has {len(codes)} labels")
         weights = check_weights(sample_weight, X.shape[0])
         self._grow(X.shape[1])
         if X.shape[1] < self.n_features:
             X = widened(X, self.n_features)
-            X, rows, squared_norms = make_rows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
+            rows = MemoryRows(X, BIAS_SCALE if self.fit_intercept else 0.0, 1)
+            X = rows.X
         if new:
             self._score(X, codes, weights)
         if self.eta0 is None:
-            self.eta0 = 1.0 / (float(np.average(squared_norms, weights=weights)) or 1.0)
+            self.eta0 = 1.0 / (float(np.average(rows.squared_norms, weights=weights)) or 1.0)
         share = self._share(len(codes))
         for k in range(len(self._last)):
             positive = 1 if len(self._last) == 1 else k
             signs = np.where(codes == positive, 1.0, -1.0)
-            self._learn_one(k, rows, squared_norms, signs * weights, share)
+            self._learn_one(k, rows, signs * weights, share)
         self.n_rows += len(codes)
 
     def decision_function(self, X: Any) -> Array:
@@ -220,32 +229,24 @@ class OnlineSVM:
         before, after = self.n_rows, self.n_rows + n
         return (after * (after + 1) - before * (before + 1)) / (after * (after + 1))
 
-    def _learn_one(
-        self,
-        k: int,
-        rows: _core.matrix.Rows,
-        squared_norms: Array,
-        signed_weights: Array,
-        share: float,
-    ) -> None:
+    def _learn_one(self, k: int, rows: MemoryRows, signed_weights: Array, share: float) -> None:
         assert self.eta0 is not None
         n = rows.n_rows
         name: Any = "constant" if self.rate == "constant" else "eta0/(1 + eta0 lam t)"
-        settings = _core.steps.SgdSettings(
-            rate=rate_of(name, self.lam, self.eta0), steps_before=self.n_rows, batch=1,
-            radius=np.inf, bias_rate=0.0, sampling="epochs", bucket=n,  # one bucket: in order
-            keep_random=False,
+        settings = StepSettings(
+            rate_of(name, self.lam, self.eta0), steps_before=self.n_rows,
+            bucket=n,  # one bucket: in order
         )  # fmt: skip
-        kernel = _core.steps.stochastic_gradient(
-            rows, self.loss.name, signed_weights / (self.lam * n), squared_norms, self._last[k],
-            0.0, np.zeros(n), settings,
+        steps = compiled_steps(
+            rows, self.loss, signed_weights / (self.lam * n), self._last[k], 0.0, np.zeros(n),
+            settings,
         )  # fmt: skip
         out, unused = np.empty(rows.n_features + 1), np.empty(n)
-        kernel.restart_average()
-        kernel.run(n, _core.Rng(0))
-        kernel.output("average", out, unused)
+        steps.restart_average()
+        steps.run(n, _core.Rng(0))
+        steps.output("average", out, unused)
         self._mean[k] += share * (out - self._mean[k])
-        kernel.output("last", out, unused)
+        steps.output("last", out, unused)
         self._last[k] = out
 
 

@@ -19,6 +19,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.csr import CsrArrays
+from bridle.matrix.door import view_rows
+from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -201,19 +204,13 @@ class _SparseCuts:
         self._offsets.append(end)
         scattered = np.zeros(self._dimension + 1)
         scattered[columns] = values
-        products = np.empty(len(self._offsets) - 1)
-        _core.rows.scores(self._rows(), scattered, products, 1)
-        return products
+        return self._rows().scores(scattered)
 
     def combine(self, beta: Array) -> Array:
-        w = np.empty(self._dimension + 1)
-        _core.rows.combine(self._rows(), beta, w, 1)
-        return w[:-1]
+        return self._rows().combine(beta)[:-1]
 
     def products(self, w: Array) -> Array:
-        products = np.empty(len(self._offsets) - 1)
-        _core.rows.scores(self._rows(), np.append(w, 0.0), products, 1)
-        return products
+        return self._rows().scores(np.append(w, 0.0))
 
     def matrix(self) -> Any:
         from scipy.sparse import csr_array
@@ -234,10 +231,10 @@ class _SparseCuts:
         self._values[: len(take)] = self._values[take]
         self._offsets = [0, *ends.tolist()]
 
-    def _rows(self) -> _core.matrix.Rows:
+    def _rows(self) -> MemoryRows:
         offsets = np.array(self._offsets, np.int64)
-        held = (offsets, self._columns, self._values)
-        return _core.matrix.csr_rows(*held, self._dimension, 0.0, held)
+        cuts = CsrArrays(self._values, self._columns, offsets, (len(offsets) - 1, self._dimension))
+        return MemoryRows.checked(view_rows(cuts, 0.0), np.empty(0), 0.0, 1)
 
     def _entries(self, g: Any) -> tuple[Indices, Array]:
         if isinstance(g, tuple):

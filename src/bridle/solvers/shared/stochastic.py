@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle import _core
+from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.rows.base import STEPS
+from bridle.rows.memory import MemoryRows
 from bridle.solvers.base import Array, Iterates, steps_until_yield
 
 if TYPE_CHECKING:
@@ -187,10 +189,22 @@ def gradient_steps(
         from bridle.solvers.shared.foreign import ForeignSteps
 
         return ForeignSteps(problem, w, b, alpha, settings)
+    return compiled_steps(problem.rows, problem.loss, problem.signed_cost, w, b, alpha, settings)
+
+
+def compiled_steps(
+    rows: MemoryRows,
+    loss: Loss,
+    signed_cost: Array,
+    w: Array,
+    b: float,
+    alpha: Array,
+    settings: StepSettings,
+) -> _core.steps.StochasticGradient:
+    """Stochastic gradient steps on rows in memory, by the core."""
     return _core.steps.stochastic_gradient(
-        problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms, w, b,
-        alpha, settings.compiled(),
-    )  # fmt: skip
+        rows.view, loss.struct, signed_cost, rows.squared_norms, w, b, alpha, settings.compiled()
+    )
 
 
 def _best_bias(problem: LinearProblem, steps: Any, w: Array, alpha: Array) -> float:

@@ -27,13 +27,13 @@ from bridle.rows.base import Judged, Piece
 from bridle.rows.disk.kept import Kept
 from bridle.solvers.base import Array, Iterates
 from bridle.solvers.shared.gap_estimates import GapEstimate
+from bridle.solvers.shared.stochastic import StepSettings, compiled_steps
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
     from bridle.rows.disk.ranges import DiskRows, Range
     from bridle.rows.disk.sides import DiskSides
-    from bridle.solvers.shared.stochastic import StepSettings
 
 
 # Bytes of rows between two iterates, at least.
@@ -226,10 +226,10 @@ class StoredSteps:
             )
         self.problem = problem
         piece = problem.sides.first_piece()
-        self.steps = _core.steps.stochastic_gradient(
-            piece.rows.view, problem.loss.struct, piece.signed_cost, piece.rows.squared_norms,
-            w, b, check_vector(alpha, problem.n_rows, "alpha"), settings.compiled(),
-        )  # fmt: skip
+        given = check_vector(alpha, problem.n_rows, "alpha")
+        self.steps = compiled_steps(
+            piece.rows, problem.loss, piece.signed_cost, w, b, given, settings
+        )
 
     def run(self, n_steps: int, rng: _core.Rng) -> None:
         """An epoch's steps, spread over all ranges in proportion to their rows."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from bridle import _core
 from bridle.errors import OracleError
-from bridle.matrix.door import make_rows
 from bridle.objective.queries import check_grades, query_offsets
+from bridle.rows.memory import MemoryRows
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from bridle.structured.ranking.base import RankingLoss, ranking_loss_from
 from bridle.structured.sparse import SparseVector
@@ -47,10 +46,9 @@ class RankingProblem(StructuredBase):
         bias: float = 0.0,
         n_threads: int | None = None,
     ) -> None:
-        threads = _core.hardware_threads() if n_threads is None else max(1, int(n_threads))
         self.loss = ranking_loss_from(loss)
-        self.X, self.rows, _ = make_rows(X, bias, threads)
-        n = self.rows.n_rows
+        self.rows = MemoryRows(X, bias, n_threads)
+        self.X, n = self.rows.X, self.rows.n_rows
         if not np.isfinite(threshold):
             raise ValueError(f"threshold must be finite, got {threshold}")
         self.grades = self.loss.relevance(check_grades(y, n), threshold)
@@ -78,10 +76,8 @@ class RankingProblem(StructuredBase):
 
     def scores(self, w: Array) -> Array:
         """w.x of every document."""
-        out = np.empty(self.rows.n_rows)
         joined = w if self.bias_scale else np.append(w, 0.0)
-        _core.rows.scores(self.rows, np.ascontiguousarray(joined, np.float64), out, self.n_threads)
-        return out
+        return self.rows.scores(np.ascontiguousarray(joined, np.float64))
 
     def answers(self, w: Array) -> tuple[Array, Array, Array]:
         """Each document's coefficient in psi, each query's loss and hinge, most violated at w."""
@@ -104,8 +100,7 @@ class RankingProblem(StructuredBase):
 
     def combine(self, coefficients: Array) -> Array:
         """sum_i c_i x_i over all documents."""
-        out = np.empty(self.rows.n_features + 1)
-        _core.rows.combine(self.rows, coefficients, out, self.n_threads)
+        out = self.rows.combine(coefficients)
         return out if self.bias_scale else out[:-1]
 
     def constraint(self, i: int, w: Array) -> Constraint:  # noqa: D102
