@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # Entries of a block of rows: they stay in the cache while every function sees them.
-BLOCK = 2**17
+BLOCK = 2**19
 # Weights are copied to stand beside their intercepts, up to so many at a time.
 COPIED = 2**20
 

@@ -27,6 +27,7 @@ from bridle.fitting.c_path import Path, PathPoint, path_points
 from bridle.fitting.multiclass import solve_one_vs_rest
 from bridle.fitting.solutions import Solutions
 from bridle.matrix.fingerprint import fingerprint
+from bridle.models.deciding import decide
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total_trace
 from bridle.objective.losses import Hinge, Loss
@@ -207,10 +208,7 @@ def _scores(X: Any, fit: Solutions) -> Array:
 
 
 def _decide(scores: Array) -> Ints:
-    if scores.shape[1] == 1:
-        return (scores[:, 0] > 0).astype(np.int64)
-    best: Ints = scores.argmax(axis=1)
-    return best
+    return decide(scores[:, 0] if scores.shape[1] == 1 else scores)
 
 
 def _margin(scores: Array, codes: Ints) -> Array:
