@@ -42,6 +42,10 @@ def test_passes(dtype, storage, n_threads):
     assert scores == pytest.approx(X1 @ w)
     assert out == pytest.approx(X1.T @ c)
     assert problem.squared_norms == pytest.approx((X1**2).sum(axis=1))
+    W = rng.normal(size=(X1.shape[1], 5))
+    assert problem.rows.scores_of_all(W) == pytest.approx(X1 @ W)
+    with pytest.raises(ValueError, match="column for each function"):
+        _core.rows.scores_of_all(problem.rows.view, W, np.empty((len(X1), 4)), n_threads)
 
 
 def dcd_twin(Z, cost, q, loss, buckets):

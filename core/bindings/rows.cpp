@@ -15,6 +15,20 @@ void score_rows(const PyRows &rows, Vector<double> w, MutableVector<double> out,
   std::visit([&](const auto &r) { scores(r, w.data(), out.data(), n_threads); }, rows.view);
 }
 
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using MutableMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void score_rows_by_all(const PyRows &rows, Matrix w, MutableMatrix out, int n_threads) {
+  expect_size(w, n_weights(rows), "w");
+  expect_size(out, n_rows(rows), "out");
+  if (w.shape(1) != out.shape(1))
+    throw nb::value_error("w and out must have a column for each function");
+  const auto n = static_cast<int64_t>(w.shape(1));
+  const nb::gil_scoped_release release;
+  std::visit([&](const auto &r) { scores_of_all(r, w.data(), n, out.data(), n_threads); },
+             rows.view);
+}
+
 void combine_rows(const PyRows &rows, Vector<double> coefficients, MutableVector<double> out,
                   int n_threads) {
   expect_size(coefficients, n_rows(rows), "coefficients");
@@ -76,6 +90,8 @@ template <class Value, class Column> void bind_append(nb::module_ &m) {
 void bind_rows(nb::module_ &m) {
   m.def("scores", &score_rows, nb::arg("rows"), nb::arg("w"), nb::arg("out"), nb::arg("n_threads"),
         "out[i] = w . x_i");
+  m.def("scores_of_all", &score_rows_by_all, nb::arg("rows"), nb::arg("w"), nb::arg("out"),
+        nb::arg("n_threads"), "out[i, k] = w[:, k] . x_i");
   m.def("combine", &combine_rows, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),
         nb::arg("n_threads"), "out = sum_i coefficients[i] x_i");
   m.def("combine_and_score", &combine_and_score_rows, nb::arg("rows"), nb::arg("coefficients"),

@@ -2,6 +2,7 @@
 // float64, and every result is the same for any number of threads.
 #pragma once
 
+#include "base/cpu.hpp"
 #include "base/parallel.hpp"
 #include "rows/views.hpp"
 
@@ -86,6 +87,30 @@ void scores(const Rows &rows, const double *w, double *scores, int n_threads) {
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
     for (int64_t i = begin; i < end; ++i)
       scores[i] = rows.template dot<double>(i, w);
+  });
+}
+
+// sum[k] += scale * w[k], for the n functions of one feature.
+BRIDLE_WIDEST inline void add_scaled(double scale, const double *w, double *sum, int64_t n) {
+  for (int64_t k = 0; k < n; ++k)
+    sum[k] += scale * w[k];
+}
+
+// scores[i * n + k] = w_k . x_i of n functions at once: w has n weights a feature, side by side,
+// so that a row is read once and its weights lie together.
+template <RowsLike Rows>
+void scores_of_all(const Rows &rows, const double *w, int64_t n, double *scores, int n_threads) {
+  const int64_t n_blocks = pass_blocks(rows);
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      double *own = scores + i * n;
+      for (int64_t k = 0; k < n; ++k)
+        own[k] = rows.bias * w[rows.n_features * n + k];
+      rows.for_each(i, [&](int64_t column, auto value) {
+        add_scaled(static_cast<double>(value), w + column * n, own, n);
+      });
+    }
   });
 }
 

@@ -62,3 +62,12 @@ class CsrArrays:
 
     def __matmul__(self, other: Any) -> Any:
         return self.tocsr() @ other
+
+
+def row_slice(X: Any, begin: int, end: int) -> Any:
+    """Rows begin to end of a matrix from `as_matrix`, for the core to read in place."""
+    if (begin, end) == (0, X.shape[0]):
+        return X
+    if not hasattr(X, "indptr"):
+        return X[begin:end]
+    return CsrArrays(X.data, X.indices, X.indptr[begin : end + 1], (end - begin, X.shape[1]))

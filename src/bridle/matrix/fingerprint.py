@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.files.fingerprint import fingerprint_of
+from bridle.files.fingerprint import digest_of, fingerprint_of, label_bytes, sampled_rows
 from bridle.matrix.door import as_matrix, is_sparse
 from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+
+AT_ONCE = 32  # rows whose entries are copied together
 
 
 def fingerprint(X: Any, y: ArrayLike) -> str:
@@ -15,13 +19,54 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
 
     The same rows give the same fingerprint in any storage, float32 or float64, any index type.
     """
-    X = as_matrix(X)
-    labels = np.asarray(y)
+    X, labels = as_matrix(X), np.asarray(y)
+    rows, digest = np.array(sampled_rows(X.shape[0])), digest_of(X.shape, labels.shape)
+    for begin in range(0, len(rows), AT_ONCE):
+        some = rows[begin : begin + AT_ONCE]
+        text = _text(X, labels, some)
+        if text is None:  # not in order: one by one
+            return fingerprint_of(X.shape, labels.shape, lambda i: (*_row(X, i), labels[i]))
+        digest.update(text)
+    return str(digest.hexdigest())
 
-    def row(i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
-        if not is_sparse(X):
-            return np.arange(X.shape[1]), X[i], labels[i]
-        begin, end = int(X.indptr[i]), int(X.indptr[i + 1])
-        return X.indices[begin:end], X.data[begin:end], labels[i]
 
-    return fingerprint_of(X.shape, labels.shape, row)
+def _text(X: Any, labels: NDArray[Any], chosen: Ints) -> bytes | None:
+    """What is hashed of these rows; None if the columns of one are not in order."""
+    ends, columns, values = _entries(X, chosen)
+    starts = np.zeros(len(columns), bool)
+    starts[ends[:-1][ends[:-1] < len(columns)]] = True
+    if not (starts[1:] | (columns[1:] >= columns[:-1])).all():
+        return None
+    column_bytes = columns.astype("<i8", copy=False).tobytes()
+    value_bytes = values.astype("<f4", copy=False).tobytes()
+    texts, begin = [], 0
+    for end, label in zip(ends.tolist(), labels[chosen].tolist(), strict=True):
+        texts += [column_bytes[8 * begin : 8 * end], value_bytes[4 * begin : 4 * end]]
+        texts.append(label_bytes(label))
+        begin = end
+    return b"".join(texts)
+
+
+def _entries(X: Any, chosen: Ints) -> tuple[Ints, Ints, NDArray[np.float32]]:
+    """Where each chosen row ends, and the columns and values of what is not 0 in float32."""
+    if is_sparse(X):
+        begins = X.indptr[chosen].astype(np.int64)
+        lengths = X.indptr[chosen + 1] - begins
+        ends = np.cumsum(lengths)
+        where = np.arange(ends[-1]) + np.repeat(begins - (ends - lengths), lengths)
+        columns, values = X.indices[where].astype(np.int64), X.data[where]
+        rows = np.repeat(np.arange(len(chosen)), lengths)
+    else:
+        part = X[chosen]
+        rows, columns = (found.astype(np.int64) for found in np.nonzero(part))
+        values = part[rows, columns]
+    with np.errstate(over="ignore", under="ignore"):
+        single = values.astype(np.float32)
+    kept = single != 0
+    ends = np.cumsum(np.bincount(rows[kept], minlength=len(chosen)))
+    return ends, columns[kept], single[kept]
+
+
+def _row(X: Any, i: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    begin, end = int(X.indptr[i]), int(X.indptr[i + 1])
+    return X.indices[begin:end], X.data[begin:end]

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from bridle.rows.scoring import function_scores, row_slice
+from bridle.rows.scoring import score_blocks
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -79,11 +79,9 @@ def winners(
 ) -> NDArray[np.intp]:
     """The class of each row, by number, from linear functions; some rows' scores at a time."""
     best = np.empty(X.shape[0], np.intp)
-    step = max(1, SCORES // coef.shape[0])
-    for begin in range(0, X.shape[0], step):
-        end = min(begin + step, X.shape[0])
-        scores = function_scores(row_slice(X, begin, end), coef, intercept, n_threads)
-        best[begin:end] = decide(class_scores(scores, multi_class, n_classes))
+    size = max(1, SCORES // coef.shape[0])
+    for where, scores in score_blocks(X, coef, intercept, size, n_threads):
+        best[where] = decide(class_scores(scores, multi_class, n_classes))
     return best
 
 

@@ -89,6 +89,12 @@ class MemoryRows:
         _core.rows.scores(self.view, w, out, self.n_threads)
         return out
 
+    def scores_of_all(self, W: Array) -> Array:
+        """w_k.x_i of every row, a column for each function: W has a row for each feature."""
+        out = np.empty((self.n_rows, W.shape[1]))
+        _core.rows.scores_of_all(self.view, np.ascontiguousarray(W), out, self.n_threads)
+        return out
+
     def combine(self, a: Array, out: Array | None = None) -> Array:  # noqa: D102
         out = np.empty(self.n_features + 1) if out is None else out
         _core.rows.combine(self.view, a, out, self.n_threads)

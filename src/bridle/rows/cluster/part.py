@@ -275,12 +275,10 @@ class Part:
     def errors(self, coef: Array, intercept: Array) -> tuple[int, int]:
         """How many rows of a known class a model gets wrong, and how many there are."""
         wrong = used = 0
+        W = np.concatenate([coef.T, np.zeros((1, len(coef)))])
         for block in self.blocks:
-            scores = np.empty((len(coef), block.n_rows))
-            for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
-                block.rows.scores(np.append(w, 0.0), scores[k])
-                scores[k] += b
-            guess = scores.argmax(axis=0) if len(coef) > 1 else (scores[0] > 0).astype(np.intp)
+            scores = block.rows.scores_of_all(W) + intercept
+            guess = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
             counted = block.codes >= 0
             wrong += int(np.count_nonzero((guess != block.codes) & counted))
             used += int(np.count_nonzero(counted))

@@ -233,13 +233,12 @@ class DiskSides:
 
     def error_rate(self, coef: Array, intercept: Array, classes: NDArray[Any]) -> float:
         """The share of rows that these weights misclassify, one row of them for each problem."""
-        wrong, constant = 0, self.rows.constant
+        # The rows have their constant feature: its weight gives the intercept.
+        b = intercept / self.rows.constant if self.rows.constant else 0.0 * intercept
+        W = np.concatenate([coef.T, b[None]])
+        wrong = 0
         for part in self.rows.parts():
-            scores = np.empty((len(coef), part.rows.n_rows))
-            for k, w in enumerate(coef):
-                # The rows have their constant feature: its weight gives the intercept.
-                b = intercept[k] / constant if constant else 0.0
-                part.rows.scores(np.append(w, b), scores[k])
-            best = scores.argmax(axis=0) if len(coef) > 1 else (scores[0] > 0).astype(np.int64)
+            scores = part.rows.scores_of_all(W)
+            best = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
             wrong += int(np.count_nonzero(classes[best] != part.labels))
         return wrong / self.rows.n_rows
