@@ -18,8 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.early_stopping import EarlyStopping
-from bridle.fitting.folds import shared
 from bridle.fitting.labels import Labels, class_weights, encode, row_costs, row_weights
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import (
@@ -37,7 +35,6 @@ from bridle.matrix.fingerprint import fingerprint
 from bridle.models.deciding import check_multi_class, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
-from bridle.models.scaling import divided, largest_values
 from bridle.objective.losses import loss_from
 from bridle.rows.homes import home_of
 from bridle.solving.many import Watcher, without_dual
@@ -47,6 +44,7 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from bridle.fitting.calibration import Calibrated, Calibration
+    from bridle.fitting.early_stopping import EarlyStopping
 
 Array = NDArray[np.float64]
 Watching = Callable[[Labels], Watcher | None]
@@ -210,8 +208,7 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     labels = encode(y, weights)
     assert labels.codes is not None
     costs = row_costs(labels, weights, task.class_weight)
-    sizes = largest_values(X) if extras.scale else None
-    solved = X if sizes is None else divided(X, sizes)
+    sizes, solved = _scaled(X) if extras.scale else (None, X)
     if task.kernel is not None:
         settled = task.kernel.settled(solved, weights)
         task = replace(task, kernel=replace(task.kernel, kernel=settled))
@@ -219,6 +216,8 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     if stopping is not None:
         validation, costs = stopping.set_aside(solved, labels.codes, weights, costs, effort.seed)
     if extras.calibration is not None:
+        from bridle.fitting.folds import shared
+
         effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
     problems = problems_in_memory(solved, labels, task, costs, effort.n_threads)
     known = (fingerprint(X, np.asarray(y)), weights is not None or validation is not None, False)
@@ -227,6 +226,14 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
         validation=validation, sizes=sizes,
     )  # fmt: skip
     return _calibrated(found, weights, effort, extras.calibration)
+
+
+def _scaled(X: Any) -> tuple[Array, Any]:
+    """The largest values of the features, and X divided by them."""
+    from bridle.models.scaling import divided, largest_values
+
+    sizes = largest_values(X)
+    return sizes, divided(X, sizes)
 
 
 def _calibrated(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.early_stopping import Validation
 from bridle.fitting.labels import Labels
 from bridle.fitting.problems import KernelChoice, Problems, Task, problems_in_memory
 from bridle.fitting.solutions import Solutions
 from bridle.models.deciding import MultiClass, check_multi_class
 from bridle.objective.bias import Bias
-from bridle.objective.kernels import Kernel
 from bridle.objective.losses import Hinge, Loss
 from bridle.solvers import Solver
 from bridle.solving.checkpoint import Checkpoint
@@ -22,6 +20,10 @@ from bridle.solving.many import Keep, Watcher, solve_each
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from bridle.fitting.early_stopping import Validation
+    from bridle.objective.kernels import Kernel
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.early_stopping import JointValidation, Validation
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.door import as_matrix
@@ -30,8 +29,6 @@ from bridle.matrix.labels import check_weights
 from bridle.matrix.threads import check_threads
 from bridle.models.deciding import MultiClass, n_problems, pairs
 from bridle.objective.bias import Bias
-from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
-from bridle.objective.kernels.precomputed import Precomputed
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
 from bridle.problems.linear import LinearProblem
@@ -41,6 +38,8 @@ from bridle.solving.stopping import Stop
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
+    from bridle.fitting.early_stopping import Validation
+    from bridle.objective.kernels import Kernel, KernelFunction
     from bridle.problems.kernel import KernelProblem
     from bridle.rows.disk.stored import StoredRows
     from bridle.structured.chain import ChainProblem
@@ -62,6 +61,8 @@ class KernelChoice:
 
     def settled(self, X: Any, sample_weight: Array | None) -> Kernel:
         """On these rows, which count as often as they weigh, whatever their class."""
+        from bridle.objective.kernels import Kernel, kernel_from
+
         if isinstance(self.kernel, Kernel):
             return self.kernel
         return kernel_from(self.kernel, X, self.gamma, self.degree, self.coef0, sample_weight)
@@ -270,6 +271,8 @@ class Jointly(_InMemory):
         return self.base
 
     def rule(self, k: int, validation: Validation) -> Stop:  # noqa: D102
+        from bridle.fitting.early_stopping import JointValidation
+
         return JointValidation.of(validation, self.base, self.labels.n_classes)
 
     def collect(self, solutions: tuple[Solution, ...]) -> JointSolution:  # noqa: D102
@@ -308,6 +311,8 @@ class KernelProblems(_InMemory):
         rows, kernel, part = self.rows_of(k), self.kernel, self.X
         everything = len(rows) == self.n_rows
         if self._gram is not None:
+            from bridle.objective.kernels.precomputed import Precomputed
+
             kernel = Precomputed()
             part = self._gram if everything else self._gram[np.ix_(rows, rows)]
         elif not everything:

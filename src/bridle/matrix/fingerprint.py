@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
 
-AT_ONCE = 32  # rows whose entries are copied together
+AT_ONCE = 2**14  # entries that are copied together
 
 
 def fingerprint(X: Any, y: ArrayLike) -> str:
@@ -21,8 +21,10 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     """
     X, labels = as_matrix(X), np.asarray(y)
     rows, digest = np.array(sampled_rows(X.shape[0])), digest_of(X.shape, labels.shape)
-    for begin in range(0, len(rows), AT_ONCE):
-        some = rows[begin : begin + AT_ONCE]
+    mean = (X.nnz if is_sparse(X) else X.size) / max(1, X.shape[0])
+    at_once = max(1, int(AT_ONCE / max(1.0, mean)))
+    for begin in range(0, len(rows), at_once):
+        some = rows[begin : begin + at_once]
         text = _text(X, labels, some)
         if text is None:  # not in order: one by one
             return fingerprint_of(X.shape, labels.shape, lambda i: (*_row(X, i), labels[i]))

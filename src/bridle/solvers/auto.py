@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
-from bridle.solvers import solver_from
+from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
-from bridle.solvers.interior_point import InteriorPoint, operations
-from bridle.solvers.newton import Newton
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -36,6 +34,9 @@ if TYPE_CHECKING:
 # milliseconds, and so many entries: it copies the rows into a dense matrix.
 SMALL = 2**24
 SMALL_ENTRIES = 2**20
+
+# Newton's method forms its matrix for at most so many features.
+FEW_FEATURES = 2000
 
 # Structural problems of at most so many weights go to cutting planes.
 FEW_WEIGHTS = 1000
@@ -52,10 +53,11 @@ class Auto(Solver):
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""
-        entries = problem.n_rows * problem.n_features
-        small = operations(problem) <= SMALL and entries <= SMALL_ENTRIES
-        if small and InteriorPoint.refusal(problem) is None:
-            return InteriorPoint()
+        if problem.n_rows * problem.n_features <= SMALL_ENTRIES:
+            from bridle.solvers.interior_point import InteriorPoint, operations
+
+            if operations(problem) <= SMALL and InteriorPoint.refusal(problem) is None:
+                return InteriorPoint()
         return DualCoordinateDescent()
 
     def called(self, problem: Any, last: Any) -> str:
@@ -73,13 +75,14 @@ class Auto(Solver):
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
         iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
-        if isinstance(chosen, InteriorPoint):
+        if not isinstance(chosen, DualCoordinateDescent):
             last = yield from _to_the_end(iterates)
             # Still asked: rounding ended it early. newton minds less how features are scaled.
-            yield from _counted_on(last, Newton().iterates(problem, rng=rng))
+            yield from _counted_on(last, solver_from("newton").iterates(problem, rng=rng))
         elif newton_fits(problem):
             last = yield from _while_it_runs(iterates, problem)
-            yield from _counted_on(last, Newton().iterates(problem, start=last, rng=rng))
+            newton = solver_from("newton")
+            yield from _counted_on(last, newton.iterates(problem, start=last, rng=rng))
         else:
             yield from iterates
 
@@ -145,7 +148,7 @@ def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
     while True:
         answer = yield replace(
             following, step=last.step + following.step, epoch=last.epoch + following.epoch,
-            solver=Newton.name,
+            solver="newton",
         )  # fmt: skip
         try:
             following = iterates.send(answer)
@@ -155,8 +158,9 @@ def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
 
 def newton_fits(problem: Any) -> bool:
     """Whether newton's matrix, features by features, is small."""
-    small = problem.n_features <= Newton().dense_limit
-    return small and not problem.hard_margin and Newton.refusal(problem) is None
+    if problem.n_features > FEW_FEATURES or problem.hard_margin:
+        return False
+    return solver_class("newton").refusal(problem) is None
 
 
 def newton_passes(problem: Any) -> float:

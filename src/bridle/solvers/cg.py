@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.shared.hinge_cuts import Standstill, relative
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
+from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem

@@ -27,8 +27,8 @@ from bridle import _core
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Array, Iterates, Solver
-from bridle.solvers.shared.hinge_cuts import Standstill, relative
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
+from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem

@@ -27,7 +27,7 @@ from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
-from bridle.solvers.shared.hinge_cuts import Standstill, relative
+from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.structured.problem import StructuredBase

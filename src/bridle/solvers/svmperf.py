@@ -18,7 +18,8 @@ import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.shared.hinge_cuts import HingeCuts, Standstill, relative
+from bridle.solvers.shared.hinge_cuts import HingeCuts
+from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
