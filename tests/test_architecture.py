@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import collections
 import importlib
+import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import bridle
 import pytest
 
 HOUSE = Path(bridle.__file__).parent
+ROOT = Path(__file__).parents[1]
 FLOORS = (
     "files", "matrix", "objective", "data", "rows", "problems", "structured", "solvers", "solving",
     "models", "fitting", "exchange", "study", "estimators", "cli",
@@ -137,3 +140,90 @@ def test_importing_bridle_loads_neither_scikit_learn_nor_scipy():
     code = "import sys, bridle; print(*{'sklearn', 'scipy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def walk():
+    """The rooms of one row, from the table in docs/design.md."""
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = text.split("## The walk of one row")[1].split("## ")[0]
+    return re.findall(r"^\| `([\w/]+\.[hp]\w+)` \|", table, flags=re.M)
+
+
+def test_the_walk_of_one_row_is_as_the_design_says(tmp_path):
+    rooms = walk()
+    assert 15 <= len(rooms) <= 25
+    text = "".join(f"{1 if i % 3 else -1} {i % 7 + 1}:1 {i % 5 + 9}:0.5\n" for i in range(300))
+    (tmp_path / "rows.svm").write_text(text)
+    code = f"""
+import sys
+from bridle.cli import main
+seen = set()
+sys.setprofile(lambda frame, event, argument: seen.add(frame.f_code.co_filename))
+main(["train", r"{tmp_path / "rows.svm"}", "--quiet"], standalone_mode=False)
+print(*seen, sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seen = {Path(name).resolve() for name in done.stdout.splitlines()}
+    small = {"solvers/dcd.py", "solvers/shared/gap_estimates.py"}  # these rows are too few for dcd
+    for room in rooms:
+        if room.startswith("core/"):
+            assert (ROOT / room).exists(), room
+        elif room not in small:
+            assert (HOUSE / room).resolve() in seen, room
+        else:
+            assert (HOUSE / room).exists(), room
+
+
+def test_the_picture_of_the_floors_is_that_of_the_code():
+    spec = importlib.util.spec_from_file_location("floors", ROOT / "docs" / "_ext" / "floors.py")
+    floors = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(floors)
+    assert floors.PICTURE.read_text(encoding="utf-8") == floors.draw()
+
+
+COMMANDS = """
+train rows.svm m
+predict rows.svm m p.txt
+certify rows.svm m
+convert rows.svm rows.arrow
+train rows.arrow disk.m --memory 2G
+path rows.svm --c-min 0.1 --c-max 1 --gap 0.05
+compare rows.svm --solvers dcd,pegasos --picture c.png
+report rows.svm -o report.html --folds 2
+export m m.liblinear
+import m.liblinear again.m -c 1
+train rows.svm k.m --kernel rbf
+train rows.svm --folds 2
+train rows.svm prob.m --probability platt
+rank train queries.svm ranker
+rank predict queries.svm ranker ranks.txt
+rank eval queries.svm ranker
+tag train tags.txt tagger
+tag predict tags.txt tagger tagged.txt
+tag eval tags.txt tagger
+demo --rows 500 --picture d.png
+"""
+
+
+def test_every_command_runs_without_scikit_learn(tmp_path):
+    """All but the exchange of estimators with it."""
+    rows = [f"{1 if i % 3 else -1} {i % 7 + 1}:1 {i % 5 + 9}:0.5" for i in range(120)]
+    (tmp_path / "rows.svm").write_text("\n".join(rows) + "\n")
+    queries = [f"{i % 3} qid:{i // 10} {i % 7 + 1}:1 9:{i % 4}" for i in range(60)]
+    (tmp_path / "queries.svm").write_text("\n".join(queries) + "\n")
+    (tmp_path / "tags.txt").write_text("the DT B-NP\ncat NN I-NP\nruns VB B-VP\n\n" * 6)
+    code = """
+import shlex, sys
+sys.modules["sklearn"] = None  # importing it fails
+from bridle.cli import main
+from click.testing import CliRunner
+for line in sys.stdin.read().strip().splitlines():
+    done = CliRunner().invoke(main, shlex.split(line))
+    print(done.exit_code, line, "" if done.exit_code in (0, 3) else done.output)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=COMMANDS, capture_output=True, text=True, cwd=tmp_path
+    )
+    told = done.stdout.splitlines()
+    assert len(told) >= len(COMMANDS.strip().splitlines()), done.stderr
+    assert [line for line in told if not line.startswith(("0 ", "3 "))] == [], done.stdout

@@ -47,7 +47,7 @@ def draw() -> str:
         )
         for i, part in enumerate(lines):
             rows.append(
-                f'<text x="{PAD + NAME}" y="{y + 24 + LINE * i}" fill="#808080">'
+                f'<text x="{PAD + NAME}" y="{y + 24 + LINE * i}" fill="#666666">'
                 f"{escape(part)}</text>"
             )
         y += height + 6
