@@ -222,8 +222,9 @@ for line in sys.stdin.read().strip().splitlines():
     print(done.exit_code, line, "" if done.exit_code in (0, 3) else done.output)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], input=COMMANDS, capture_output=True, text=True, cwd=tmp_path
-    )
+        [sys.executable, "-c", code], input=COMMANDS, capture_output=True, text=True, cwd=tmp_path,
+        check=True,
+    )  # fmt: skip
     told = done.stdout.splitlines()
     assert len(told) >= len(COMMANDS.strip().splitlines()), done.stderr
     assert [line for line in told if not line.startswith(("0 ", "3 "))] == [], done.stdout
