@@ -102,6 +102,20 @@ def test_scikit_learn_is_imported_at_the_top_by_estimators_alone():
         assert floor == "estimators" or not any(name.startswith("sklearn") for name in names), path
 
 
+def test_the_public_face_is_used_below_the_faces_where_it_is_listed():
+    """What is floors above is found through `import bridle`; __version__ is everybody's."""
+    used = set()
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            plain = isinstance(node, ast.Import) and any(a.name == "bridle" for a in node.names)
+            names = (
+                node.names if isinstance(node, ast.ImportFrom) and node.module == "bridle" else []
+            )
+            if plain or {alias.name for alias in names} - {"_core", "__version__"}:
+                used.add(path.relative_to(HOUSE).as_posix())
+    assert used - {"cli/__init__.py"} == {"objective/certificate.py", "models/linear.py"}
+
+
 def test_no_module_is_named_like_a_public_function():
     functions = {n for n in bridle.__all__ if n.islower() and callable(getattr(bridle, n))}
     for path, _ in modules():

@@ -200,7 +200,7 @@ def evaluate(
         X, y, qid, _ = _read(data, threads, fitted.zero_based)
         with reported():
             values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
-    from bridle import metrics
+    from bridle.objective import metrics
 
     with _about(data):
         columns = _columns(y, values, qid, threshold, cutoffs, convention)
@@ -259,7 +259,7 @@ def _read_scores(path: Path, n_rows: int) -> Any:
 def _columns(
     y: Any, scores: Any, qid: Any, threshold: float, cutoffs: tuple[int, ...], convention: Any
 ) -> dict[str, Any]:
-    from bridle import metrics
+    from bridle.objective import metrics
 
     return {
         "MAP": metrics.average_precision(y, scores, qid, threshold=threshold),
@@ -274,7 +274,7 @@ def _columns(
 
 
 def _overall(y: Any, scores: Any, qid: Any, threshold: float) -> dict[str, float]:
-    from bridle import metrics
+    from bridle.objective import metrics
 
     return {
         "map_train": float(metrics.average_precision(y, scores, qid, threshold=threshold).mean())

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import bridle
+from bridle import __version__
 import numpy as np
 from bridle.rows.cluster.local import PartsLostError, weight_of
 from bridle.rows.cluster.part import Block, Part
@@ -211,10 +211,10 @@ class DaskRows:
             eval, "__import__('bridle').__version__", workers=workers, on_error="return"
         )
         for worker, version in sorted(found.items()):
-            if version != bridle.__version__:
+            if version != __version__:
                 has = f"bridle {version}" if isinstance(version, str) else f"no bridle ({version})"
                 raise ClusterError(
-                    f"worker {worker} has {has}, but this is bridle {bridle.__version__}: install "
+                    f"worker {worker} has {has}, but this is bridle {__version__}: install "
                     f"the same version everywhere"
                 )
 
