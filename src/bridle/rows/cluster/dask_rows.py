@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridle import __version__
 import numpy as np
+from bridle import __version__
 from bridle.rows.cluster.local import PartsLostError, weight_of
 from bridle.rows.cluster.part import Block, Part
 
