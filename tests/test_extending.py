@@ -111,6 +111,16 @@ def test_a_loss_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
     assert bridle.certify_model(again, X, y)[0].relative_gap <= 1.1 * GAP
 
 
+def test_a_loss_of_ones_own_is_solved_at_every_C_of_a_cross_validation():
+    X, y = two_classes()
+    Cs = [0.1, 0.1001, 0.1002]  # so near that the hinge's solutions certify each other
+    hinge = bridle.LinearSVCCV(Cs, cv=2, loss="hinge", random_state=0).fit(X, y)
+    assert hinge.n_solves_ < 2 * len(Cs)
+    own = bridle.LinearSVCCV(Cs, cv=2, loss=Rounded(), random_state=0).fit(X, y)
+    assert own.n_solves_ == 2 * len(Cs)
+    assert (own.gaps_ <= GAP).all()
+
+
 @pytest.mark.parametrize("solver", ["newton", "ocas", "sgd-s", "interior-point"])
 def test_solvers_that_need_more_of_a_loss_say_so(solver):
     X, y = two_classes()
