@@ -99,6 +99,20 @@ def test_scikit_learn_is_imported_at_the_top_by_estimators_alone():
         assert floor == "estimators" or not any(name.startswith("sklearn") for name in names), path
 
 
+def test_the_public_face_is_used_from_below_where_the_design_says_so_alone():
+    faces = {"study", "exchange", "estimators", "cli"}
+    used = set()
+    for path, tree in modules():
+        where = path.relative_to(HOUSE)
+        if where.parts[0] in faces:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "bridle":
+                used.add((where.as_posix(), node.attr))
+    used = {(where, name) for where, name in used if name != "__version__"}
+    assert used == {("objective/certificate.py", "plot_trace"), ("models/linear.py", "LinearSVC")}
+
+
 def test_no_module_is_named_like_a_public_function():
     functions = {n for n in bridle.__all__ if n.islower() and callable(getattr(bridle, n))}
     for path, _ in modules():
