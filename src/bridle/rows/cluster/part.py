@@ -1,4 +1,4 @@
-"""One part of a distributed problem: some rows, and for each problem over them their alpha.
+"""One part of the rows of a cluster: some rows, and for each problem over them their alpha.
 
 A part knows nothing of the other parts, nor how its answers travel. Every method is one message:
 small arguments, and at most one vector of n_features + 1 numbers each way.
