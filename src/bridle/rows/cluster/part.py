@@ -260,6 +260,11 @@ class Part:
             for piece in (block.piece(against) for block in self.blocks)
         )
 
+    def signs(self, against: Against) -> tuple[Array, Array]:
+        """The sign and the cost of every row in a problem."""
+        pieces = [block.piece(against) for block in self.blocks]
+        return np.concatenate([p.y for p in pieces]), np.concatenate([p.cost for p in pieces])
+
     def combine(self, a: Array, starts: list[int]) -> Array:
         """sum a_i x_i over the rows that are here; a is of all rows."""
         begin, found = starts[self.number], np.zeros(self.n_features + 1)
