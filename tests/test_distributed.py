@@ -238,6 +238,22 @@ def test_workers_forget_what_nobody_can_ask_for(corpus, tmp_path):
     assert all(len(part.snapshots) <= 2 for part in parts.parts)
 
 
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_a_sample_is_that_of_one_machine(corpus, bias):
+    X, y = corpus
+    weight = np.arange(len(y)) % 3.0
+    parts = DistributedProblem(LocalParts(X, y, 3, weight), 2.0, bias=bias, bias_scale=0.5)
+    whole = LinearProblem(X, y, 2.0, bias=bias, bias_scale=0.5, sample_weight=weight)
+    ours, theirs = parts.sample(50, 1), whole.sample(50, 1)
+    np.testing.assert_array_equal(ours.X.toarray(), theirs.X.toarray())
+    np.testing.assert_array_equal(ours.y, theirs.y)
+    np.testing.assert_allclose(ours.cost, theirs.cost)
+    w = np.random.default_rng(0).normal(size=X.shape[1])
+    b = 0.0 if bias == "none" else 0.3
+    np.testing.assert_allclose(parts.scores(w, b), whole.scores(w, b))
+    assert ours.primal(w, b) == pytest.approx(theirs.primal(w, b))
+
+
 def test_the_fingerprint_is_that_of_one_machine(corpus):
     X, y = corpus
     for n_parts in (1, 3):

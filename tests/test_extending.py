@@ -111,6 +111,16 @@ def test_a_loss_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
     assert bridle.certify_model(again, X, y)[0].relative_gap <= 1.1 * GAP
 
 
+def test_a_loss_of_ones_own_is_solved_at_every_C_of_a_cross_validation():
+    X, y = two_classes()
+    Cs = [0.1, 0.1001, 0.1002]  # so near that the hinge's solutions certify each other
+    hinge = bridle.LinearSVCCV(Cs, cv=2, loss="hinge", random_state=0).fit(X, y)
+    assert hinge.n_solves_ < 2 * len(Cs)
+    own = bridle.LinearSVCCV(Cs, cv=2, loss=Rounded(), random_state=0).fit(X, y)
+    assert own.n_solves_ == 2 * len(Cs)
+    assert (own.gaps_ <= GAP).all()
+
+
 @pytest.mark.parametrize("solver", ["newton", "ocas", "sgd-s", "interior-point"])
 def test_solvers_that_need_more_of_a_loss_say_so(solver):
     X, y = two_classes()
@@ -155,7 +165,9 @@ def test_a_solver_of_ones_own():
     assert bridle.compare(problem, [Dual(eta=0.2), "dcd"], gap=GAP).runs[0].name == Dual.name
     fitted = bridle.LinearSVC(0.05, solver=Dual(eta=0.2), tol=GAP, max_iter=5000).fit(X, y)
     assert fitted.certificate_.relative_gap <= GAP
-    with pytest.raises(ValueError, match="dual-gradient needs a weight for each feature"):
+    with pytest.raises(
+        ValueError, match="dual-gradient needs a linear problem with a loss for each row"
+    ):
         bridle.solve(bridle.KernelProblem(X, y), Dual())
 
 
@@ -239,6 +251,28 @@ def test_a_kernel_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
     named = bridle.SVC(kernel="laplacian", gamma=0.5, tol=GAP).fit(X, y)
     np.testing.assert_array_equal(named.decision_function(X), model.decision_function(X))
     assert kernel_from("laplacian", X).gamma == kernel_from("rbf", X).gamma
+
+
+def test_a_kernel_of_ones_own_on_the_command_line(tmp_path, monkeypatch):
+    from bridle.cli import main
+
+    X, y = rows()
+    data, path = tmp_path / "data.npz", tmp_path / "model"
+    np.savez(data, X=X, y=y)
+    line = ["train", str(data), str(path), "--kernel", "laplacian", "--gamma", "0.5"]
+    refused = CliRunner().invoke(main, line)
+    assert refused.exit_code == 2
+    assert "'laplacian' is not one of 'linear', 'rbf', 'poly', 'sigmoid'" in refused.output
+
+    class OfFiles(Laplacian):  # whose rows are sparse
+        def values(self, A, B):
+            return super().values(A.toarray(), B.toarray())
+
+    monkeypatch.setitem(KERNELS, "laplacian", OfFiles)
+    assert CliRunner().invoke(main, line, catch_exceptions=False).exit_code == 0
+    expected = bridle.SVC(kernel=Laplacian(0.5)).fit(X, y).decision_function(X)
+    found = bridle.load_model(path).decision_function(sp.csr_matrix(X))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)  # files hold float32
 
 
 def test_a_kernel_of_ones_own_is_approximated():

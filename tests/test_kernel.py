@@ -263,7 +263,7 @@ def test_linear_solvers_refuse_kernel_problems():
     X, y = make_data()
     with pytest.raises(
         ValueError,
-        match="dcd needs a weight for each feature, which this KernelProblem does not offer",
+        match="dcd needs a linear problem with a loss for each row, which this KernelProblem",
     ):
         bridle.solve(bridle.KernelProblem(X, y), "dcd")
     with pytest.raises(ValueError, match="smo needs a Mercer kernel"):

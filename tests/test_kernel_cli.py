@@ -53,6 +53,16 @@ def test_solvers_settings_and_refusals(rings, tmp_path):
     assert "gamma must be" in refused.output
 
 
+def test_merged_vectors_of_several_classes_are_refused_in_one_line(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X, y, str(tmp_path / "iris"), zero_based=False)
+    merging = ["--solver", "budgeted-pegasos", "--set", "budget=10", "--set", "maintenance=merging"]
+    line = ["train", tmp_path / "iris", tmp_path / "model", "--kernel", "rbf", "--bias", "none"]
+    refused = run(*line, *merging, "--max-epochs", 2)
+    assert refused.exit_code == 2, refused.output
+    assert "merged support vectors cannot be kept for several classes" in refused.output
+
+
 def test_several_classes(tmp_path):
     X, y = load_iris(return_X_y=True)
     dump_svmlight_file(X, y, str(tmp_path / "iris"), zero_based=False)

@@ -124,7 +124,6 @@ def compare(
         print_json(report)
     else:
         _print(report)
-        click.echo(f"picture saved to {picture}" if drawn else "no picture: needs matplotlib")
     reached = any(run.certificate.relative_gap <= gap for run in result.runs)
     ctx.exit(REACHED if reached else NOT_REACHED)
 
@@ -180,3 +179,5 @@ def _print(report: dict[str, Any]) -> None:
             for run in report["runs"]
         ],
     )  # fmt: skip
+    drawn = report["picture"]
+    click.echo(f"picture saved to {drawn}" if drawn else "no picture: needs matplotlib")

@@ -30,6 +30,26 @@ def group(*options: Decorator) -> Decorator:
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
+class _KernelName(click.ParamType):  # type: ignore[type-arg]
+    """A registered kernel of rows; which there are is asked when one is wanted."""
+
+    name = "kernel"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return self._known().convert(value, param, ctx)
+
+    def get_metavar(self, *about: Any, **further: Any) -> str:  # click 8.2 gives one more
+        return f"[{'|'.join(self._known().choices)}]"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> Any:
+        return self._known().shell_complete(ctx, param, incomplete)
+
+    def _known(self) -> click.Choice[str]:
+        from bridle.objective.kernels import KERNELS
+
+        return click.Choice([name for name in KERNELS if name != "precomputed"])
+
+
 C_options = group(
     click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]"),
     click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss."),
@@ -94,7 +114,7 @@ _further_options = group(
 
 _kernel_options = group(
     click.option(
-        "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
+        "--kernel", type=_KernelName(),
         help="Train a kernel machine; without it, a linear one.",
     ),
     click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import shlex
 import sys
@@ -294,6 +295,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
     with contextlib.ExitStack() as stack:
         with clock.timing("read"):
             given = stack.enter_context(opened(options, files))
+        importlib.import_module("bridle.fitting.fit")  # here, since loading it is not solving
         with clock.timing("solve"):
             found = _fit(options, given, solver, named)
         error_train = found.error_rate(options.threads)
@@ -327,10 +329,16 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
 
         # On a cluster a certificate that only shows how it goes costs a pass: for those who look.
         blind = options.dask is not None and not sys.stderr.isatty() and options.trace is None
-        return fit(
+        found = fit(
             given.rows, given.labels, sample_weight=given.weight, task=task_of(options),
             effort=effort_of(options, solver), extras=extras, watch=None if blind else watching,
         )  # fmt: skip
+    if found.model is None:  # each machine has vectors of its own, and a file has one list of them
+        raise InputError(
+            f"{solver.name}: merged support vectors cannot be kept for several classes; "
+            "--set maintenance=removal or projection keeps rows"
+        )
+    return found
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ class Sums:
         half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
         N = 2.0 * (value - solution.certificate.dual)
-        return cls(problem.C, half, loss, S, N, curvature, problem.loss.name == "hinge")
+        return cls(problem.C, half, loss, S, N, curvature, problem.loss.bounded_dual)
 
     def certificate(self, C: float) -> Certificate:
         """The certificate of the same w and of the best scale of the same alpha at another C."""
@@ -154,7 +154,7 @@ def path(
 ) -> Path:
     """Solve for every C from C_min to C_max to a certified relative gap.
 
-    X may be on a cluster: DaskRows, with y=None, or a collection of Dask.
+    X may be on disk or on a cluster: StoredRows or DaskRows, with y=None, or a collection of Dask.
     """
     if not 0 < C_min <= C_max < math.inf:
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
@@ -162,7 +162,7 @@ def path(
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
     task = Task(C_min, loss, bias, bias_scale)
     problem = linear_problem(X, y, task, sample_weight=sample_weight, n_threads=n_threads)
-    if problem.loss.name not in ("hinge", "squared_hinge"):
+    if not problem.loss.quadratic:
         raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:

@@ -209,19 +209,24 @@ class _Solved:
             scores = problem.scores(solution.w, solution.b)
         return cls(problem, solution, Sums.of(problem, solution), scores, problem.y * scores)
 
-    def at(self, C: float) -> tuple[float, Certificate]:
+    def at(self, C: float) -> tuple[float, Certificate | None]:
         """The scale at which these weights do well at another, larger C; their certificate there.
 
         Where all rows are within the margin the weights grow as C does; where hardly any are, a
-        little more length buys what is left of the loss.
+        little more length buys what is left of the loss. Of other losses than the hinge and its
+        square the sums say nothing of another C: there is no certificate.
         """
+        loss = self.problem.loss
+        if not loss.quadratic:
+            return 1.0, None
         found = self.sums.certificate(C)
-        if self.problem.loss.name != "hinge":
+        if not loss.unit_slope:
             return 1.0, found
         weights, squared_norm = self.problem.sample_weight, 2.0 * self.sums.half_squared_norm
         s = scale_within(self.margins, squared_norm, C * weights, 1.0, C / self.sums.C)
-        loss = weighted_sum(weights, self.problem.loss.value(s * self.margins))
-        primal = 0.5 * s * s * squared_norm + C * loss
+        primal = 0.5 * s * s * squared_norm + C * weighted_sum(
+            weights, loss.value(s * self.margins)
+        )
         if primal >= found.primal:
             return 1.0, found
         return s, Certificate(primal, min(found.dual, primal), found.source)
@@ -236,7 +241,7 @@ class _Solved:
         alpha = self.solution.alpha
         d = start.alpha - alpha
         moving = np.count_nonzero(d)
-        if self.problem.loss.name != "hinge" or not 0 < 2 * moving < np.count_nonzero(alpha):
+        if not self.problem.loss.unit_slope or not 0 < 2 * moving < np.count_nonzero(alpha):
             return start
         w = self.problem.weights(d)
         constant = self.problem.constant_feature * inner(d, self.problem.y)

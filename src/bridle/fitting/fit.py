@@ -386,11 +386,12 @@ def _provenance(
 
 
 def _kernel_model(problems: KernelProblems, solutions: Solutions, about: dict[str, Any]) -> Any:
-    """None where a file could not hold it: the kernel is a matrix, or the vectors are merged."""
+    """None where a file could not hold it: its kernel has no name, or the vectors are merged."""
     from bridle.models.kernel import KernelModel
+    from bridle.objective.kernels.settling import is_storable
 
     merged = any(solution.w.centres is not None for solution in solutions.solutions)
-    if problems.kernel.is_matrix or (merged and len(problems) > 1):
+    if not is_storable(problems.kernel) or (merged and len(problems) > 1):
         return None
     return KernelModel.from_solutions(
         problems.X, solutions, problems.kernel, classes=problems.labels.classes,

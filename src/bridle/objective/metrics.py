@@ -1,7 +1,7 @@
 """What rankings are judged by: one value for each query, from scores, for all queries at once.
 
-    from bridle.metrics import average_precision, ndcg
-    average_precision(y, scores, qid).mean()
+    from bridle import metrics
+    metrics.average_precision(y, scores, qid).mean()
 
 Every function takes relevance grades y, scores, and the query of each row; the rows of a query
 stand together, and without qid all rows are one query. It returns an array with one value for each

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # What solvers may need of a problem. Its rows may offer more: see `bridle.rows.base`.
-WEIGHTS = "weights"  # one weight for each feature
+WEIGHTS = "weights"  # one weight for each feature, and a loss for each row
 KERNEL = "kernel"  # the values of a Mercer kernel
 ORACLE = "oracle"  # the most violated constraint of each row
 

@@ -217,7 +217,8 @@ class LinearProblem(Problem):
     def scores(self, w: ArrayLike, b: float = 0.0) -> Array:
         """w.x_i + b for every row."""
         scores: Array = self.rows.scores(self.join(w, b))
-        return scores + b if self.bias == "free" else scores
+        # Rows with a constant feature have the bias in their scores; those of a cluster have none.
+        return scores if self.bias == "none" or self.rows.constant else scores + b
 
     def primal(self, w: ArrayLike, b: float = 0.0) -> float:
         """P(w, b)."""

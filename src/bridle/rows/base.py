@@ -156,6 +156,17 @@ def total(parts: Iterable[Judged]) -> Judged:
     return Judged(w_alpha, **sums, errors=errors, bracket=(low, high))
 
 
+def draw(y: Array, cost: Array, n: int, seed: int) -> NDArray[np.intp]:
+    """About n rows that cost something, both signs among them, in order."""
+    rng = np.random.default_rng(seed)
+    useful = np.flatnonzero(cost > 0)
+    drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
+    for sign in (-1, 1):
+        if not (y[drawn] == sign).any():
+            drawn = np.append(drawn, rng.choice(np.flatnonzero(y == sign)))
+    return np.sort(drawn)
+
+
 def balance(up: float, down: float) -> tuple[float, float]:
     """What makes sum alpha_i y_i = 0: the factor of each class, of which the heavier shrinks."""
     return (

@@ -24,6 +24,7 @@ from bridle.rows.base import (
     Judged,
     Piece,
     balance,
+    draw,
     judge_piece,
     loss_at,
 )
@@ -289,13 +290,7 @@ class MemorySides:
         return Judged(*self.dual_sums(alpha))
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
-        rng = np.random.default_rng(seed)
-        useful = np.flatnonzero(self.piece.cost > 0)
-        drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
-        for label in (-1, 1):
-            if not (self.y[drawn] == label).any():
-                drawn = np.append(drawn, rng.choice(np.flatnonzero(self.y == label)))
-        return self.take(drawn)
+        return self.take(draw(self.y, self.piece.cost, n, seed))
 
     def take(self, drawn: NDArray[np.intp]) -> tuple[MemoryRows, Array, Array]:
         """Some of the rows, in order, with their signs and weights."""

@@ -50,10 +50,14 @@ REGISTRY: dict[str, tuple[str, ...]] = {
 def solver_classes(name: str) -> Iterator[type[Solver]]:
     """The classes behind a registered name, loaded one by one."""
     for entry in REGISTRY[name]:
-        module, _, attribute = entry.partition(":")
-        home = module if "." in module else f"{__name__}.{module}"
-        found: type[Solver] = getattr(importlib.import_module(home), attribute)
-        yield found
+        yield _load(entry)
+
+
+def _load(entry: str) -> type[Solver]:
+    module, _, attribute = entry.partition(":")
+    home = module if "." in module else f"{__name__}.{module}"
+    found: type[Solver] = getattr(importlib.import_module(home), attribute)
+    return found
 
 
 def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver]:
@@ -94,9 +98,8 @@ def solver_from(solver: str | Solver, problem: Problem | None = None, **settings
 def __getattr__(name: str) -> Any:
     for entries in REGISTRY.values():
         for entry in entries:
-            module, _, attribute = entry.partition(":")
-            if name == attribute:
-                return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+            if entry.endswith(f":{name}"):
+                return _load(entry)
     raise AttributeError(f"module 'bridle.solvers' has no attribute {name!r}")
 
 

@@ -26,7 +26,7 @@ Iterates = Generator[Iterate, "Certificate | None", None]
 
 # What a solver may need of a problem and its rows, in words.
 NEEDS = {
-    WEIGHTS: "a weight for each feature",
+    WEIGHTS: "a linear problem with a loss for each row",
     KERNEL: "a Mercer kernel",
     ORACLE: "an oracle for the most violated constraints",
     STEPS: "all rows in memory, to visit them in an order of its own",

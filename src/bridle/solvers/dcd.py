@@ -66,13 +66,14 @@ class DualCoordinateDescent(Solver):
             yield from descend(
                 problem, start=start, rng=rng, bucket=self.bucket, n_blocks=self.blocks
             )
+            return
         if problem.loss.core is None:
             from bridle.solvers.shared.foreign import descend_foreign
 
             yield from descend_foreign(problem, start=start, rng=rng)
             return
         alpha = problem.start_alpha(start)
-        kernel = _core.steps.dual_coordinate_descent(
+        descent = _core.steps.dual_coordinate_descent(
             problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms,
             alpha, 0.0 if start is None else start.b, problem.bias_precision,
             self.blocks, problem.n_threads,
@@ -85,21 +86,21 @@ class DualCoordinateDescent(Solver):
         step = told = 0
         told_guess = np.inf
         while True:
-            done = kernel.visit(rng, self.bucket, watch.share(kernel))
+            done = descent.visit(rng, self.bucket, watch.share(descent))
             step += done.visits
-            guess = watch.look(kernel, done, rng)
+            guess = watch.look(descent, done, rng)
             if guess is not None:
                 if step - told < often and guess > 0.5 * told_guess:
                     continue  # to write down w and alpha would take longer than that
                 told_guess = guess
             told = step
-            kernel.alpha(alpha)
-            kernel.weights(w)
-            split, b = problem.split(w, kernel.bias)
+            descent.alpha(alpha)
+            descent.weights(w)
+            split, b = problem.split(w, descent.bias)
             certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
             if certificate is not None:
                 watch.learn(certificate.relative_gap)
                 # More than the active rows show: the others deserve a look. (They get it anyway in
                 # an epoch of all rows, whose end the bias and the bounds are waiting for.)
                 if not done.whole and (guess is None or certificate.relative_gap > guess):
-                    kernel.unshrink()
+                    descent.unshrink()

@@ -83,7 +83,7 @@ class _KernelSteps(Solver):
             squared_norm = float(c @ scores) + problem.constant * float(c.sum()) ** 2
         signed_weight = np.copysign(problem.sample_weight, problem.y)
         # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
-        kernel = _core.steps.kernel_sgd(
+        steps = _core.steps.kernel_sgd(
             problem.core_kernel, problem.rows, problem.squared_norms, signed_weight, c,
             squared_norm, per_epoch if start is not None else 0, problem.lam,
             *self.rate(problem), self.bias_rate if problem.bias == "free" else 0.0,
@@ -92,11 +92,11 @@ class _KernelSteps(Solver):
         step = 0
         while True:
             n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            kernel.coefficients(c)
+            steps.coefficients(c)
             w = Expansion(c)
-            b = kernel.bias if problem.bias == "free" else problem.intercept(w)
+            b = steps.bias if problem.bias == "free" else problem.intercept(w)
             yield KernelIterate(
                 step, step * batch / problem.n_rows, w, b, c * problem.y, problem=problem
             )

@@ -65,7 +65,7 @@ class MarginPerceptronUnlearning(Solver):
         held = np.rint(quanta * held)
         alpha = problem.cost * (held / quanta)
         w = problem.join(problem.weights(alpha), problem.intercept(alpha))
-        kernel = _core.steps.margin_perceptron_unlearning(
+        steps = _core.steps.margin_perceptron_unlearning(
             problem.rows.view, problem.signed_cost, problem.squared_norms, w, held, quanta,
             self.many, bucket_size(m, self.bucket),
         )  # fmt: skip
@@ -73,16 +73,16 @@ class MarginPerceptronUnlearning(Solver):
         step = 0
         while True:
             n = steps_until_yield(pace, step, m - step % m)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            kernel.output(w, alpha)
-            gap, dual = kernel.gap, kernel.dual
+            steps.output(w, alpha)
+            gap, dual = steps.gap, steps.dual
             primal = dual + gap
             yield Iterate(
                 step, step / m, *problem.split(w), alpha,
                 gap_estimate=gap / primal if n == m and primal > 0 else None,
             )  # fmt: skip
-            settled = n == m and (kernel.updates == 0 or gap <= coarseness / quanta)
+            settled = n == m and (steps.updates == 0 or gap <= coarseness / quanta)
             if settled and quanta < MOST_QUANTA:
                 quanta *= 2
-                kernel.halve_quanta()
+                steps.halve_quanta()

@@ -74,7 +74,7 @@ class Norma(Solver):
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows
         rho, tau = self.settings(problem, rng.next())
-        kernel = _core.steps.norma(
+        steps = _core.steps.norma(
             problem.rows.view, problem.signed_cost, problem.squared_norms,
             start_weights(problem, start)[0], problem.start_alpha(start), rho, tau,
             "epochs", bucket_size(m, self.bucket),
@@ -83,7 +83,7 @@ class Norma(Solver):
         step = 0
         while True:
             n = steps_until_yield(pace, step, m - step % m)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            kernel.output(w, alpha)
+            steps.output(w, alpha)
             yield Iterate(step, step / m, *problem.split(w), alpha, direction=True)

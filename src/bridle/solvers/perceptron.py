@@ -54,7 +54,7 @@ class Perceptron(Solver):
         weight = problem.cost / problem.C
         counts = np.zeros(m)
         np.divide(problem.start_alpha(start), weight, out=counts, where=weight > 0)
-        kernel = _core.steps.margin_perceptron(
+        steps = _core.steps.margin_perceptron(
             problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
             offset=self.threshold(), slope=0.0, presented=0, repeat=1, repeats="exact",
             sampling="epochs", bucket=bucket_size(m, self.bucket),
@@ -62,11 +62,11 @@ class Perceptron(Solver):
         step = quiet = 0
         while quiet < m:
             n = steps_until_yield(pace, step, m - step % m)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            quiet = 0 if kernel.updates else quiet + n
-            kernel.output(w, counts)
+            quiet = 0 if steps.updates else quiet + n
+            steps.output(w, counts)
             # On the ray through the counts the dual is highest at s = sum alpha / |w|^2.
             ray = weight * counts
-            s = float(ray.sum()) / kernel.squared_norm if kernel.squared_norm > 0 else 0.0
+            s = float(ray.sum()) / steps.squared_norm if steps.squared_norm > 0 else 0.0
             yield Iterate(step, step / m, *problem.split(w), s * ray, direction=True)

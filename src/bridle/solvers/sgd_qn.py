@@ -67,7 +67,7 @@ class SgdQn(Solver):
             eta0 /= 1 + problem.lam * eta0 * m  # as if an epoch had passed
         nnz = max(1.0, problem.rows.nnz / m)
         skip = self.skip or max(1, round(16 * problem.n_features / nnz))
-        kernel = _core.steps.sgd_qn(
+        steps = _core.steps.sgd_qn(
             problem.rows.view, problem.loss.struct, problem.signed_cost / problem.C,
             start_weights(problem, start)[0], problem.lam, eta0, skip, "epochs",
             bucket_size(m, self.bucket),
@@ -76,7 +76,7 @@ class SgdQn(Solver):
         step = 0
         while True:
             n = steps_until_yield(pace, step, m - step % m)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            kernel.weights(w)
+            steps.weights(w)
             yield Iterate(step, step / m, *problem.split(w))

@@ -63,7 +63,7 @@ class SgdS(Solver):
         repeat, how = self.repeats()
         m, lam = problem.n_rows, problem.lam
         a, counts, presented = _start(problem, start, repeat)
-        kernel = _core.steps.margin_perceptron(
+        steps = _core.steps.margin_perceptron(
             problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
             offset=0.0, slope=lam, presented=presented, repeat=repeat, repeats=how,
             sampling=self.sampling, bucket=bucket_size(m, self.bucket),
@@ -71,25 +71,25 @@ class SgdS(Solver):
         step = 0
         while True:
             n = steps_until_yield(pace, step, m - step % m)
-            kernel.run(n, rng)
+            steps.run(n, rng)
             step += n
-            kernel.output(a, counts)
-            t = kernel.presented
+            steps.output(a, counts)
+            t = steps.presented
             # Complete epochs are within the box; an incomplete one counts as if it were complete.
             whole = t if self.sampling == "iid" else -(-t // (m * repeat)) * m * repeat
             alpha = counts * problem.cost * (m / whole)
             yield Iterate(
                 step, step / m, *problem.split(a / (lam * t)), alpha,
-                gap_estimate=self._estimate(kernel, lam, n),
+                gap_estimate=self._estimate(steps, lam, n),
             )  # fmt: skip
 
     def _estimate(
-        self, kernel: _core.steps.MarginPerceptron, lam: float, visits: int
+        self, steps: _core.steps.MarginPerceptron, lam: float, visits: int
     ) -> float | None:
-        t = kernel.presented
-        half_norm = 0.5 * kernel.squared_norm / (lam * t * t)  # lam/2 |w|^2
-        primal = half_norm + kernel.hinge / visits
-        dual = kernel.weighted_sum / t - half_norm
+        t = steps.presented
+        half_norm = 0.5 * steps.squared_norm / (lam * t * t)  # lam/2 |w|^2
+        primal = half_norm + steps.hinge / visits
+        dual = steps.weighted_sum / t - half_norm
         return (primal - dual) / primal / self.coefficient if primal > 0 else None
 
 

@@ -75,7 +75,7 @@ class Smo(Solver):
         """One iterate after every few working sets."""
         alpha = problem.start_alpha(start)
         known = (alpha * problem.y, problem.expand(Expansion(alpha * problem.y)))
-        kernel = _core.steps.smo(
+        descent = _core.steps.smo(
             problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, alpha,
             _with_bias(problem, *known), problem.bias == "free", self.working_set,
             int(self.cache_mb * 1e6), problem.n_threads,
@@ -89,14 +89,14 @@ class Smo(Solver):
         whole_gap = np.inf  # the gap when all rows were last looked at
         exact, before = True, known[0]  # whether the gradient was exact before the last sets
         while True:
-            report = kernel.run(8)
+            report = descent.run(8)
             step += report.steps
             negative = report.curvature < -CURVATURE[problem.dtype.name]
             if negative and problem.may_be_indefinite and problem.indefinite is None:
                 problem.found_indefinite(
                     f"two of its rows have the relative squared distance {report.curvature:.3g}"
                 )
-            kernel.alpha(alpha)
+            descent.alpha(alpha)
             w = Expansion(alpha * problem.y)
             primal = report.dual + report.gap
             iterate = KernelIterate(
@@ -111,10 +111,10 @@ class Smo(Solver):
             exact = certificate is not None or report.stuck
             if exact:
                 known = (w.coefficients, iterate.scores)
-                kernel.refresh(_with_bias(problem, *known))
+                descent.refresh(_with_bias(problem, *known))
                 whole_gap = report.gap
             elif report.gap <= 0.02 * whole_gap:
-                kernel.unshrink()
+                descent.unshrink()
                 whole_gap = report.gap
 
 

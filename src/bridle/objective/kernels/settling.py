@@ -55,9 +55,14 @@ def _as_number(field: Field[Any], value: Any) -> Any:
     return type(field.default)(value) if isinstance(field.default, int | float) else value
 
 
+def is_storable(kernel: Kernel) -> bool:
+    """Whether a name and parameters in a file say which kernel it is."""
+    return KERNELS.holds(kernel) and not kernel.given
+
+
 def check_storable(kernel: Kernel) -> None:
-    """ValueError if a name and parameters in a file would not say which kernel it is."""
-    if KERNELS.holds(kernel) and not kernel.given:
+    """ValueError if they do not."""
+    if is_storable(kernel):
         return
     hint = ""
     if not kernel.given and not isinstance(kernel, FunctionKernel):

@@ -1,4 +1,4 @@
-"""One part of a distributed problem: some rows, and for each problem over them their alpha.
+"""One part of the rows of a cluster: some rows, and for each problem over them their alpha.
 
 A part knows nothing of the other parts, nor how its answers travel. Every method is one message:
 small arguments, and at most one vector of n_features + 1 numbers each way.
@@ -259,6 +259,11 @@ class Part:
             loss_at(piece, loss_from(against.loss), piece.rows.scores(w) + b)
             for piece in (block.piece(against) for block in self.blocks)
         )
+
+    def signs(self, against: Against) -> tuple[Array, Array]:
+        """The sign and the cost of every row in a problem."""
+        pieces = [block.piece(against) for block in self.blocks]
+        return np.concatenate([p.y for p in pieces]), np.concatenate([p.cost for p in pieces])
 
     def combine(self, a: Array, starts: list[int]) -> Array:
         """sum a_i x_i over the rows that are here; a is of all rows."""

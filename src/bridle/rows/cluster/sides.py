@@ -19,7 +19,7 @@ import numpy as np
 from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.rows.base import Findings
+from bridle.rows.base import Findings, draw
 from bridle.rows.cluster.dask_rows import as_rows
 from bridle.rows.cluster.part import Against
 from bridle.rows.cluster.resident import ResidentAlpha
@@ -150,10 +150,13 @@ class ClusterSides:
         """The workers have checkpoints of their own: see `checkpoint`."""
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
-        chosen = np.random.default_rng(seed).permutation(self.rows.n_rows)[:n]
-        codes = np.concatenate(self.rows.ask("codes"))[chosen]
-        y = np.where(codes == self.positive, 1.0, -1.0)
-        return self.rows.take(chosen), y, np.ones(len(chosen))
+        answers = zip(*self.rows.ask("signs", self.against), strict=True)
+        y, cost = (np.concatenate(column) for column in answers)
+        chosen = draw(y, cost, n, seed)
+        # The parts know nothing of the constant feature; rows in memory have it.
+        constant = self.bias_scale if self.bias == "regularised" else 0.0
+        rows = MemoryRows(self.rows.take(chosen).X, constant)
+        return rows, y[chosen], cost[chosen] / self.C
 
     @property
     def may_fail(self) -> bool:

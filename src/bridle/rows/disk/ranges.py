@@ -183,7 +183,7 @@ class DiskRows:
         return batch
 
     def _range(self, batch: Batch) -> Range:
-        """Every index and every value is checked before a kernel sees it."""
+        """Every index and every value is checked before a pass sees it."""
         squared_norms = np.empty(batch.n_rows)
         try:
             view = _core.matrix.csr_rows(

@@ -25,35 +25,35 @@ class ByDrawing:
         self.guess: float | None = None
         self.whole_gap = np.inf  # when all rows were last looked at
 
-    def share(self, kernel: Any) -> float:
+    def share(self, descent: Any) -> float:
         """How much of an epoch to do before the next look."""
-        return 0.25 if kernel.n_active >= MANY_ROWS else 1.0
+        return 0.25 if descent.n_active >= MANY_ROWS else 1.0
 
-    def look(self, kernel: Any, done: Any, rng: _core.Rng) -> float | None:
+    def look(self, descent: Any, done: Any, rng: _core.Rng) -> float | None:
         """The gap and two standard errors, when that is cheap; wakes rows when it is time to."""
         self.visits += done.visits
-        if self.visits < 16 * self.n and not done.whole and kernel.n_active > 0:
+        if self.visits < 16 * self.n and not done.whole and descent.n_active > 0:
             return self.guess
         self.visits = 0
-        drawn = kernel.sample(rng, self.n)
+        drawn = descent.sample(rng, self.n)
         primal = done.dual + drawn.gap
         estimate = self.correction * (drawn.gap + 2 * drawn.error)
         self.guess = estimate / primal if 0 < primal < np.inf else None
-        if kernel.n_active == 0:  # all rest, and only the bias moves until they are woken
-            kernel.unshrink()
+        if descent.n_active == 0:  # all rest, and only the bias moves until they are woken
+            descent.unshrink()
         elif done.whole:
             self.whole_gap = drawn.gap
         elif drawn.gap <= 0.1 * self.whole_gap:
-            self._look_at_the_others(kernel, drawn, rng)
+            self._look_at_the_others(descent, drawn, rng)
         if drawn.gap > 0:  # the next time as many as show the gap to a tenth or so
             self.n = int(np.clip(self.n * (12 * drawn.error / drawn.gap) ** 2, 512, self.most))
         return self.guess
 
-    def _look_at_the_others(self, kernel: Any, drawn: Any, rng: _core.Rng) -> None:
+    def _look_at_the_others(self, descent: Any, drawn: Any, rng: _core.Rng) -> None:
         """Do the rows that rest still do so rightly, now that the active ones are accurate?"""
-        others = kernel.sample_resting(rng, self.MOST)
+        others = descent.sample_resting(rng, self.MOST)
         if others.gap + 2 * others.error > drawn.gap:
-            kernel.unshrink()
+            descent.unshrink()
         else:
             self.whole_gap = drawn.gap
 
@@ -71,18 +71,18 @@ class ByVisits:
         self.estimate = GapEstimate(first=1.0) if warm else GapEstimate()
         self.whole_gap = np.inf  # when all rows were last visited
 
-    def share(self, kernel: Any) -> float:
+    def share(self, descent: Any) -> float:
         """How much of an epoch to do before the next look."""
         return 1.0
 
-    def look(self, kernel: Any, done: Any, rng: _core.Rng) -> float | None:
+    def look(self, descent: Any, done: Any, rng: _core.Rng) -> float | None:
         """The gap after this epoch; wakes rows when it is time to look at them."""
         if done.whole:
             self.whole_gap = done.gap
-        if kernel.n_active == 0 or (not done.whole and done.gap <= 0.1 * self.whole_gap):
+        if descent.n_active == 0 or (not done.whole and done.gap <= 0.1 * self.whole_gap):
             # The active rows are a good deal more accurate than when the others were last looked
             # at: time to see whether those still rest at their bounds.
-            kernel.unshrink()
+            descent.unshrink()
         primal = done.dual + done.gap
         return self.estimate.after(done.gap / primal) if 0 < primal < np.inf else None
 

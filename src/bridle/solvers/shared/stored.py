@@ -59,7 +59,7 @@ def stretches(rows: DiskRows, rng: _core.Rng) -> Iterator[NDArray[np.int64]]:
 
 
 class Descent:
-    """The state of dual coordinate descent on a streamed problem.
+    """The state of dual coordinate descent on rows on disk.
 
     kept: where copies of rows go, if there is memory for any. all_kept: it has all rows that do not
     rest, and the next epoch reads nothing.
@@ -169,7 +169,7 @@ def descend(
     rows = problem.rows
     n_bytes = int(rows.sizes.sum())
     while True:
-        # The kernel knows only of the rows that it was shown: copies are never all of them.
+        # The descent knows only of the rows that it was shown: copies are never all of them.
         from_disk = not state.all_kept
         if from_disk:
             seen = 0
