@@ -208,6 +208,7 @@ export m m.liblinear
 import m.liblinear again.m -c 1
 train rows.svm k.m --kernel rbf
 train rows.svm --folds 2
+train - stream.m --lam 1e-3
 train rows.svm prob.m --probability platt
 rank train queries.svm ranker
 rank predict queries.svm ranker ranks.txt
@@ -232,7 +233,8 @@ sys.modules["sklearn"] = None  # importing it fails
 from bridle.cli import main
 from click.testing import CliRunner
 for line in sys.stdin.read().strip().splitlines():
-    done = CliRunner().invoke(main, shlex.split(line))
+    stream = open("rows.svm").read() if " - " in line else None
+    done = CliRunner().invoke(main, shlex.split(line), input=stream)
     print(done.exit_code, line, "" if done.exit_code in (0, 3) else done.output)
 """
     done = subprocess.run(

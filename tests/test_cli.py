@@ -443,59 +443,6 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
             assert "matplotlib" not in loaded
 
 
-def without_scikit_learn(*arguments: Any, given: bytes = b"") -> int:
-    """The exit code of a command where scikit-learn cannot be imported."""
-    code = (
-        "import sys\nsys.modules['sklearn'] = None\nfrom bridle.cli import main\n"
-        f"main({[str(a) for a in arguments]!r})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=False, input=given
-    )
-    assert b"sklearn" not in done.stderr, done.stderr.decode()
-    return done.returncode
-
-
-def test_every_command_runs_without_scikit_learn(folder: Path, tmp_path: Path) -> None:
-    two, four, model = folder / "two.svm", folder / "four.svm", tmp_path / "m"
-    lines = enumerate(two.read_text().splitlines())
-    queries, words = tmp_path / "queries", tmp_path / "words"
-    queries.write_text(
-        "\n".join(f"{i % 2} qid:{i // 10} {row.partition(' ')[2]}" for i, row in lines)
-    )
-    words.write_text("the D\ncat N\n\na D\ndog N\n\n")
-    ranker, tagger, rows = tmp_path / "ranker", tmp_path / "tagger", tmp_path / "rows.arrow"
-    picture = tmp_path / "p.png"
-    ran = set()
-    for line in (
-        ["train", four, model, "--probability", "platt", "--scale"],
-        ["train", four, model, "--multiclass", "crammer_singer"],
-        ["train", four, model, "--kernel", "rbf"],
-        ["predict", four, model],
-        ["train", "-s", 3, "-v", 2, two],
-        ["convert", four, rows],
-        ["train", rows, model, "--memory", "1G"],
-        ["certify", four, model, "--max-seconds", 5],
-        ["export", model, tmp_path / "m.liblinear"],
-        ["import", tmp_path / "m.liblinear", model, "--data", four],
-        ["path", two, "--gap", 0.1],
-        ["compare", two, "--solvers", "dcd,newton", "--picture", picture],
-        ["tag", "train", words, tagger],
-        ["tag", "predict", words, tagger],
-        ["tag", "eval", words, tagger],
-        ["rank", "train", queries, ranker, "--gap", 0.1],
-        ["rank", "predict", queries, ranker],
-        ["rank", "eval", queries, ranker],
-        ["report", two, "-o", tmp_path / "page.html"],
-        ["demo", "--rows", 200, "--solvers", "dcd", "--picture", picture],
-    ):
-        assert without_scikit_learn(*line) == 0, line
-        ran.add(line[0])
-    stream = ["train", "-", model, "--lam", 0.01]
-    assert without_scikit_learn(*stream, given=two.read_bytes()) == 0
-    assert ran == set(COMMANDS)
-
-
 def test_a_hyphen_is_standard_output_for_labels_and_no_file_for_models(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

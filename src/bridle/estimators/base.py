@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from bridle.fitting.labels import encode
+from bridle.matrix.arrays import Array
 from bridle.models.storage import save_model
 from bridle.objective.certificate import Certificate, Record
 from bridle.solving.loop import Callback
@@ -22,8 +23,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-
-Array = NDArray[np.float64]
 
 
 class Certified:

@@ -24,6 +24,7 @@ from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
 from bridle.fitting.refusals import refuse
 from bridle.fitting.solutions import Solutions
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.models.calibration import Calibrator, calibrator_from, class_probabilities
 from bridle.models.deciding import MultiClass, about, class_scores, n_problems, winners
@@ -44,8 +45,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-Array = NDArray[np.float64]
 
 # Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
 MATRIX: dict[str, Any] = {

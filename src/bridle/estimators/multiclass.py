@@ -17,6 +17,7 @@ from bridle.estimators.base import (
 from bridle.fitting.fit import fit
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
+from bridle.matrix.arrays import Array
 from bridle.models.deciding import class_scores, decide
 from bridle.models.linear import LinearModel
 from bridle.rows.scoring import function_scores
@@ -25,8 +26,6 @@ from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-Array = NDArray[np.float64]
 
 
 class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -8,13 +8,12 @@ import numpy as np
 from bridle.estimators.base import Certified, encode_labels, seed_from
 from bridle.fitting.labels import row_weights
 from bridle.fitting.online import OnlineRate, OnlineSVM
+from bridle.matrix.arrays import Array
 from bridle.models.linear import LinearModel
 from bridle.objective.certificate import Certificate, total
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-Array = NDArray[np.float64]
 
 _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",

@@ -14,6 +14,7 @@ import numpy as np
 from bridle.estimators.base import encode_labels, seed_from
 from bridle.estimators.structural import Solved, Structural
 from bridle.fitting.ranker import ranking_task
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
@@ -26,8 +27,6 @@ from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-Array = NDArray[np.float64]
 
 # Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
 _MATRIX: dict[str, Any] = {

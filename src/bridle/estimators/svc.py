@@ -25,6 +25,7 @@ from bridle.estimators.base import (
 from bridle.fitting.fit import Fit, fit
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import KernelChoice, KernelProblems, Task
+from bridle.matrix.arrays import Array
 from bridle.models.deciding import class_scores, decide, pairs, votes
 from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
@@ -36,7 +37,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _MATRIX: dict[str, Any] = {

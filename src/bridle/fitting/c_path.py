@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from bridle.fitting.problems import Task, linear_problem
+from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
@@ -29,9 +30,7 @@ from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
-from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from bridle.fitting.folds import without_folds
 from bridle.fitting.labels import Labels
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
+from bridle.matrix.arrays import Array
 from bridle.models.calibration import METHODS, Calibrator, Monotone, SigmoidMap
 from bridle.models.deciding import pairs
 from bridle.solving.many import Watcher
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def fit_calibrator(

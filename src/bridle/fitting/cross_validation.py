@@ -23,6 +23,7 @@ from bridle.fitting.c_path import Start, Sums
 from bridle.fitting.labels import Labels, row_costs
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import AgainstRest, Task
+from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.models.deciding import decide
 from bridle.objective.best_scale import scale_within
@@ -36,7 +37,6 @@ from bridle.solving.solution import Solution
 from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 

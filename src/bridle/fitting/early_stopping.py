@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
 from bridle.solving.stopping import Stop, ValidationLoss
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from bridle.fitting.problems import (
 )
 from bridle.fitting.refusals import WAYS, refuse
 from bridle.fitting.solutions import Solutions, Weights
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.deciding import check_multi_class, n_functions
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from bridle.fitting.calibration import Calibrated, Calibration
     from bridle.fitting.early_stopping import EarlyStopping
 
-Array = NDArray[np.float64]
 Watching = Callable[[Labels], Watcher | None]
 
 

@@ -14,14 +14,13 @@ import numpy as np
 from bridle.fitting.labels import Labels, row_costs
 from bridle.fitting.multiclass import Effort, solve_multiclass
 from bridle.fitting.problems import Task
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual
 from bridle.solving.stopping import AnyOf, Seconds, Status, Stop
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 # By label, or one for each class, or a function from the classes to those.
 ClassWeight = Mapping[Any, float] | Sequence[float] | Callable[[Any], Any] | str | None
 

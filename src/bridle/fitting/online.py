@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import class_scores, decide, n_functions
@@ -45,7 +46,6 @@ from bridle.solvers.shared.stochastic import (
 )
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 OnlineRate = Literal["decaying", "constant"]
 BIAS_SCALE = 1.0
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate
 from bridle.objective.point import Iterate
 from bridle.problems.kernel import Expansion, KernelProblem
@@ -22,8 +23,6 @@ from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 ROUNDS = 20
 

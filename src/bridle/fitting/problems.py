@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.matrix.labels import check_weights
 from bridle.matrix.threads import check_threads
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from bridle.rows.disk.stored import StoredRows
     from bridle.structured.chain import ChainProblem
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Codes = NDArray[Any]
 

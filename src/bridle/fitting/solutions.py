@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.models.deciding import MultiClass
 from bridle.objective.certificate import Certificate, total
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Status
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 
 # From the worst to the best: the whole has the worst status of its parts.
 _SEVERITY = (

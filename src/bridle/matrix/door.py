@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.csr import CsrArrays
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
 FLOATS = (np.float32, np.float64)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
-from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
+from numpy.typing import ArrayLike
 
 
 def check_labels(y: ArrayLike, n_rows: int) -> Array:

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.models.deciding import pairs
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
 Method = Literal["platt", "isotonic"]
 METHODS = ("platt", "isotonic")
 

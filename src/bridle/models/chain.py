@@ -21,7 +21,8 @@ from bridle.data.sequence_features import (
     NumberedFeatures,
     with_boundaries,
 )
-from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.matrix.arrays import Array
+from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.chain import Chains
 from numpy.typing import NDArray
 

@@ -13,11 +13,9 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.rows.scoring import score_blocks
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 
 # So many scores are held at once while predicting.
 SCORES = 2**20

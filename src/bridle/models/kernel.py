@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.models.deciding import class_scores, decide, n_functions
 from bridle.models.header import (
@@ -22,8 +23,6 @@ from bridle.objective.kernels import Kernel
 from bridle.objective.kernels.settling import check_storable, kernel_named
 from bridle.rows.gram import expand
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

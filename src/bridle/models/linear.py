@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from bridle.errors import ModelError
 from bridle.files.container import count, string
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.models.deciding import (
     check_multi_class,
@@ -29,8 +30,6 @@ from bridle.models.scaling import resized
 from bridle.objective.certificate import Certificate, total
 from bridle.rows.scoring import function_scores
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

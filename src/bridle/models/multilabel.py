@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
-from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.multilabel import MOST_LABELS, best_sets
 from numpy.typing import NDArray
 

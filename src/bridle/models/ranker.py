@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
-from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.rows.scoring import function_scores
 from bridle.structured.ranking import ranking_loss_from
 from numpy.typing import NDArray

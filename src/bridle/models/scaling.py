@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def largest_values(X: Any) -> Array:

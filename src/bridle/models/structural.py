@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from bridle.files.container import json_number
+from bridle.matrix.arrays import Array
 from bridle.models.header import certificates_from_json, certificates_to_json
 from bridle.objective.certificate import Certificate
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
 Fields = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 

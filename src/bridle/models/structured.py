@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.matrix.arrays import Array
+from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured import ORACLES
 from bridle.structured.oracle import Oracle
 from numpy.typing import NDArray

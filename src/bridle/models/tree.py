@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.data.trees import Tree
-from bridle.models.structural import Array, Arrays, Fields, StructuralModel, finite_weights
+from bridle.matrix.arrays import Array
+from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.grammar import Grammar
 from bridle.structured.tree import TreeOracle
 from numpy.typing import NDArray

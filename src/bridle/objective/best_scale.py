@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from bridle.matrix.arrays import Array
 
 
 def best_scale(margins: Array, squared_norm: float, cost: Array) -> float:

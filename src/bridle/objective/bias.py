@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 Bias = Literal["none", "regularised", "free"]
 BIASES = ("none", "regularised", "free")

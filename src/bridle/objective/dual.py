@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def rescaled(alpha: Array, upper: Array, ratio: float, loss: Loss) -> Array:

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.bias import convex_bias, hinge_bias, squared_hinge_bias, widest_bias
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def inner(a: Array, b: Array) -> float:

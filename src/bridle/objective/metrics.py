@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.queries import check_grades, query_offsets
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Convention = Literal["letor", "trec", "burges"]
 CONVENTIONS = ("letor", "trec", "burges")

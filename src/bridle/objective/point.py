@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from bridle.matrix.arrays import Array
 
 if TYPE_CHECKING:
     pass
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.problems.kernel import Expansion
@@ -29,16 +30,12 @@ from bridle.problems.linear import LinearProblem
 from bridle.rows.gram import kernel_diagonal, kernel_matrix
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Features = NDArray[Any]
-
 
 # Landmarks are chosen among this many rows, and features are computed for so many rows at a time.
 POOL = 20_000
 
-
 BLOCK = 8192
-
 
 # Candidates for landmarks that are looked at together.
 CANDIDATES = 64

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Source
 from bridle.objective.point import Iterate
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 # What solvers may need of a problem. Its rows may offer more: see `bridle.rows.base`.
 WEIGHTS = "weights"  # one weight for each feature, and a loss for each row

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.door import is_sparse
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
 
 
-Array = NDArray[np.float64]
 ROUNDING = 1e-12  # |sum alpha z| that counts as 0, relative to sum alpha |z|
 SUSPICION = 0.1  # the same, before it is worth the trouble to look for a proof
 INDEPENDENT = 1e-8  # the smallest eigenvalue of unit rows' Gram matrix that is no rounding

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_vector
 from bridle.matrix.labels import check_labels, check_weights
 from bridle.objective.bias import BIASES, Bias
@@ -37,12 +38,8 @@ from bridle.problems.linear import ROUNDING
 from bridle.rows.gram import KernelRows, core_kernel, expand
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
-
-
 # A principal submatrix of this many rows is examined for negative eigenvalues before the start.
 EXAMINED = 500
-
 
 # A squared length below minus this times (sum_i |c_i| sqrt(K_ii))^2 is not rounding.
 ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}

@@ -18,6 +18,7 @@ import copy
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.bias import BIASES, Bias, bias_precision
 from bridle.objective.certificate import Source
@@ -29,8 +30,6 @@ from bridle.rows.base import SCORES, Findings
 from bridle.rows.homes import sides_of
 from bridle.rows.memory import MemorySides
 from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
 
 # Rounding may push a point this far out of its box, relative to the box, and still count as in it.
 ROUNDING = 1e-9

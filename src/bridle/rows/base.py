@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss, inner, weighted_sum
 from bridle.objective.point import Iterate
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bridle.rows.memory import MemoryRows
 
-Array = NDArray[np.float64]
 
 # What rows can be asked for beyond sums over all of them. Solvers say what they need of it.
 STEPS = "steps"  # compiled steps that visit all rows in an order of their own

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.objective.losses import Loss
 from bridle.rows.base import Piece
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bridle.rows.memory import MemoryRows
 
-Array = NDArray[np.float64]
 Entries = tuple[Any, NDArray[Any]]
 
 

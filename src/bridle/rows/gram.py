@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, make_rows
 from bridle.objective.kernels import Kernel
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 def core_kernel(kernel: Kernel, constant: float = 0.0) -> _core.kernels.Kernel:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse, make_rows
 from bridle.matrix.fingerprint import fingerprint
 from bridle.matrix.labels import check_labels, check_weights
@@ -29,8 +30,6 @@ from bridle.rows.base import (
     loss_at,
 )
 from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
 
 # A dual point that has to move by more than this part of itself to become feasible is worth a pass
 # of coordinate ascent; by less, that is less than the gap of a useful solution.

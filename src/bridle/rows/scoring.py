@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.csr import row_slice
 from bridle.matrix.door import is_sparse
 from bridle.rows.memory import MemoryRows
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 # Weights are copied to stand side by side, up to so many at a time.
 COPIED = 2**21

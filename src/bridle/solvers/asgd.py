@@ -10,14 +10,13 @@ problem clips it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.stochastic import check_counts, check_positive, sgd_iterates
 
 if TYPE_CHECKING:
@@ -45,12 +44,7 @@ class AveragedSgd(Solver):
             raise ValueError(f"average_from must be at least 0, got {self.average_from}")
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         from bridle.solvers.shared.rate_ladder import search_eta0

@@ -16,14 +16,14 @@ features are scaled. The hard margin of a structural problem is n-slack's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers import solver_class, solver_from
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
 
 if TYPE_CHECKING:
@@ -64,14 +64,7 @@ class Auto(Solver):
         """With the method that the run has ended with."""
         return f"{self.name} ({last.solver or self.choose(problem).name})"
 
-    def iterates(
-        self,
-        problem: Any,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
-    ) -> Iterates:
+    def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
         iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
@@ -106,14 +99,7 @@ class AutoStructured(Solver):
         """With the method that was chosen."""
         return f"{self.name} ({self.choose(problem).name})"
 
-    def iterates(
-        self,
-        problem: Any,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
-    ) -> Iterates:
+    def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
         """The chosen solver's iterates."""
         yield from self.choose(problem).iterates(problem, start=start, rng=rng, pace=pace)
 

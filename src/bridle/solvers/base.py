@@ -11,18 +11,16 @@ from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.problems.base import KERNEL, ORACLE, WEIGHTS, Problem
 from bridle.rows.base import RANGES, ROUNDS, SCORES, STEPS
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle._core import Rng
     from bridle.objective.certificate import Certificate
 
 
-Array = NDArray[np.float64]
-
-
 # The loop answers each iterate with the certificate that it took of it, or None if it took none.
 Iterates = Generator[Iterate, "Certificate | None", None]
+# The largest number of steps to take before the next iterate, by the steps taken so far.
+Pace = Callable[[int], int | None] | None
 
 # What a solver may need of a problem and its rows, in words.
 NEEDS = {
@@ -56,14 +54,7 @@ class Solver:
     converges: ClassVar[bool] = True  # to the optimum, given time
     float64: ClassVar[bool] = False  # works in float64 even on float32 data
 
-    def iterates(
-        self,
-        problem: Any,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
-    ) -> Iterates:
+    def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
         """Propose iterates for ever, or until nothing can be improved.
 
         `start` has `w`, `b` and `alpha` to go on from. `pace(step)` is the largest number of steps
@@ -115,7 +106,7 @@ class Solver:
         return np.dtype(np.float64) if self.float64 else np.dtype(problem.dtype)
 
 
-def steps_until_yield(pace: Callable[[int], int | None] | None, step: int, default: int) -> int:
+def steps_until_yield(pace: Pace, step: int, default: int) -> int:
     """How many steps to take now: the default, or fewer where the pace asks for it."""
     wanted = pace(step) if pace is not None else None
     return default if wanted is None else max(1, min(default, wanted))

@@ -17,15 +17,15 @@ Frank-Wolfe optimization of structured SVMs", ICML 2016.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.problems.base import ORACLE
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -61,12 +61,7 @@ class BlockFrankWolfe(Solver):
             raise ValueError(f"cached_steps must be at least 0, got {self.cached_steps}")
 
     def iterates(
-        self,
-        problem: StructuredBase,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: StructuredBase, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after as many visits as there are rows."""
         if start is not None:

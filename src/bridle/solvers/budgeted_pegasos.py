@@ -19,18 +19,18 @@ errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.objective.kernels.rbf import Rbf
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.rows.gram import kernel_matrix
-from bridle.solvers.base import Array, Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -69,12 +69,7 @@ class BudgetedPegasos(Solver):
             raise ValueError(f"merging needs the rbf kernel, not {problem.kernel.name}")
 
     def iterates(
-        self,
-        problem: KernelProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: KernelProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows

@@ -14,13 +14,12 @@ piecewise linear and increasing: its root is found exactly. a_i is the dual poin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 from bridle.solvers.shared.standstill import Standstill, relative
 
@@ -38,12 +37,7 @@ class ConjugateGradients(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each direction, which costs two passes over the rows."""
         phi = AugmentedLagrangian(problem, start)

@@ -25,7 +25,6 @@ The bias is the proximal point method's, as in dcd, shared by all parts like w.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,7 +34,7 @@ from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import ROUNDS
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -69,12 +68,7 @@ class Cocoa(Solver):
             raise ValueError(f"bucket must be at least 1, got {self.bucket}")
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each round."""
         run = problem.sides.begin(start, rng.below(2**31))

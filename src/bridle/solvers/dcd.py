@@ -13,7 +13,6 @@ single coordinates cannot move along: b follows slowly instead, by the proximal 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES, STEPS
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
 
@@ -52,12 +51,7 @@ class DualCoordinateDescent(Solver):
             raise ValueError(f"blocks must be at least 1, got {self.blocks}")
 
     def iterates(
-        self,
-        problem: Any,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: Any, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each pass over the active rows; after several if those are few."""
         if STEPS not in problem.offers:

@@ -14,14 +14,14 @@ A free bias is set to its exact best value before each step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.stochastic import (
     RateName,
     check_choice,
@@ -60,12 +60,7 @@ class GradientDescent(Solver):
             check_choice("rate", self.rate, RateName)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each step."""
         smooth = problem.loss.smooth and problem.loss.quadratic

@@ -31,17 +31,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.door import is_sparse
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle._core import Rng
     from bridle.problems.linear import LinearProblem
 
-Array = NDArray[np.float64]
 
 # Solves for d_alpha and d_b, given rho and y' d_alpha.
 Solve = Callable[[Array, float], tuple[Array, float]]
@@ -65,12 +65,7 @@ class InteriorPoint(Solver):
     float64: ClassVar[bool] = True
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: Rng, pace: Pace = None
     ) -> Iterates:
         """The start, if it is a dual point; each iterate until its gap is small; the last one.
 

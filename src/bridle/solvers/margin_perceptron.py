@@ -9,12 +9,11 @@ minimise the SVM's objective: certified at the best scale of w, as the perceptro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
-from bridle.solvers.base import Iterates
+from bridle.solvers.base import Iterates, Pace
 from bridle.solvers.perceptron import Perceptron
 from bridle.solvers.shared.stochastic import check_positive
 
@@ -39,12 +38,7 @@ class MarginPerceptron(Perceptron):
         return self.margin
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """The perceptron's, with a threshold fit for the length of the rows."""
         longest = float(problem.squared_norms.max()) or 1.0

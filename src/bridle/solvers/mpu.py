@@ -15,14 +15,13 @@ unlearning", ICML 2010: its published description, not its code, was followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import bucket_size, check_counts
 
 if TYPE_CHECKING:
@@ -49,12 +48,7 @@ class MarginPerceptronUnlearning(Solver):
         check_counts(quanta=self.quanta, bucket=self.bucket)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows

@@ -15,15 +15,15 @@ that proves it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 
 if TYPE_CHECKING:
@@ -51,12 +51,7 @@ class NSlack(Solver):
             raise ValueError(f"parts must be at least 1, got {self.parts}")
 
     def iterates(
-        self,
-        problem: StructuredBase,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: StructuredBase, *, start: Any = None, rng: Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after the oracle has been asked about every row once."""
         if problem.hard_margin:

@@ -18,15 +18,15 @@ dimension. Beyond `dense_limit` features the step is found by conjugate gradient
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 from bridle.solvers.shared.standstill import Standstill, relative
 
@@ -50,12 +50,7 @@ class Newton(Solver):
     hard_margin: ClassVar[bool] = True
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each Newton step, which costs three passes over the rows or more."""
         phi = AugmentedLagrangian(problem, start)

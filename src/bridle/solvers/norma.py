@@ -12,14 +12,13 @@ small.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import (
     bucket_size,
     check_counts,
@@ -64,12 +63,7 @@ class Norma(Solver):
         return rho, min(MOST_TERMS, math.ceil(math.log(1e-3) / math.log1p(-rho)))
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows

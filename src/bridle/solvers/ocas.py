@@ -14,14 +14,14 @@ weights are a dual point: see hinge_cuts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.hinge_cuts import HingeCuts
 from bridle.solvers.shared.standstill import Standstill, relative
 
@@ -50,12 +50,7 @@ class Ocas(Solver):
             raise ValueError(f"idle must be at least 1, got {self.idle}")
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each cut, which costs between one and two passes over the rows."""
         cuts = HingeCuts(problem, start, self.idle)

@@ -17,7 +17,6 @@ by convexity, P falls by at least the fraction `towards` of the gap: it converge
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +24,7 @@ import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 from bridle.solvers.shared.standstill import Standstill, relative
 
@@ -54,12 +53,7 @@ class OneSlack(Solver):
             raise ValueError(f"idle must be at least 1, got {self.idle}")
 
     def iterates(
-        self,
-        problem: StructuredBase,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: StructuredBase, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each cut, which costs one oracle pass over the rows."""
         model = CuttingPlaneModel(problem.n_features, idle=self.idle)

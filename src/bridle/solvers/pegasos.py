@@ -18,15 +18,15 @@ without projection alpha even lies inside the box (the problem clips it otherwis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.stochastic import (
     Output,
     Sampling,
@@ -72,12 +72,7 @@ class Pegasos(Solver):
         check_choice("output", self.output, Output)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
         radius = math.sqrt(problem.squared_radius) if self.project else math.inf

@@ -10,14 +10,13 @@ dual point, a multiple of the weighted counts of updates, is left to the problem
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import bucket_size, check_counts, start_weights
 
 if TYPE_CHECKING:
@@ -41,12 +40,7 @@ class Perceptron(Solver):
         return 0.0
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner; ends after an epoch without an update."""
         m = problem.n_rows

@@ -10,14 +10,13 @@ for conic programs with quadratic objectives", 2024), which takes the data as a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -51,12 +50,7 @@ class QuadraticProgramme(Solver):
         _library()
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate: the solution. A start is of no use to an interior-point method."""
         solution = self._solve(problem)

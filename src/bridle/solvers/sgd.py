@@ -11,14 +11,14 @@ A free bias takes the gradient's step without the shrinking, at a hundredth of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES
-from bridle.solvers.base import Array, Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.stochastic import (
     Output,
     RateName,
@@ -72,12 +72,7 @@ class StochasticGradientDescent(Solver):
         check_choice("output", self.output, Output)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch's worth of steps, or sooner if the pace asks for it."""
         from bridle.solvers.shared.rate_ladder import calibrate_rate

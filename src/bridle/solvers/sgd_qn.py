@@ -11,14 +11,13 @@ rates of their own. w is not a combination of rows, so the problem's repair find
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import (
     bucket_size,
     check_counts,
@@ -51,12 +50,7 @@ class SgdQn(Solver):
         check_counts(skip=self.skip, sample=self.sample, bucket=self.bucket)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         from bridle.solvers.shared.rate_ladder import search_eta0

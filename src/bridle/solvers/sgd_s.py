@@ -15,14 +15,13 @@ estimated is within `coefficient` of the goal does the loop take an exact pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import Sampling, bucket_size, check_counts, check_positive
 
 if TYPE_CHECKING:
@@ -52,12 +51,7 @@ class SgdS(Solver):
         return 1, "exact"
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         repeat, how = self.repeats()

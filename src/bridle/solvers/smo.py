@@ -15,7 +15,6 @@ reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +22,7 @@ import numpy as np
 from bridle import _core
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -65,12 +64,7 @@ class Smo(Solver):
         return np.dtype(np.float64)
 
     def iterates(
-        self,
-        problem: KernelProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: KernelProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after every few working sets."""
         alpha = problem.start_alpha(start)

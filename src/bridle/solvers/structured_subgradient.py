@@ -14,14 +14,13 @@ Srebro, ICML 2007).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -41,12 +40,7 @@ class StructuredSubgradient(Solver):
     needs: ClassVar[frozenset[str]] = frozenset({ORACLE})
 
     def iterates(
-        self,
-        problem: StructuredBase,
-        *,
-        start: Any = None,
-        rng: Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: StructuredBase, *, start: Any = None, rng: Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each shuffled epoch."""
         n = problem.n_rows

@@ -10,14 +10,13 @@ iterate is the best point seen. The model's weights are a dual point: see hinge_
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.hinge_cuts import HingeCuts
 from bridle.solvers.shared.standstill import Standstill, relative
 
@@ -42,12 +41,7 @@ class SvmPerf(Solver):
             raise ValueError(f"idle must be at least 1, got {self.idle}")
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each cut, which costs one pass over the rows."""
         cuts = HingeCuts(problem, start, self.idle)

@@ -12,14 +12,13 @@ updates by row i, lies inside the box and has w(alpha) = w.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.stochastic import check_counts, check_positive, rate_of, sgd_iterates
 
 if TYPE_CHECKING:
@@ -44,12 +43,7 @@ class SvmSgd(Solver):
         check_counts(sample=self.sample, bucket=self.bucket)
 
     def iterates(
-        self,
-        problem: LinearProblem,
-        *,
-        start: Any = None,
-        rng: _core.Rng,
-        pace: Callable[[int], int | None] | None = None,
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each epoch, or sooner if the pace asks for it."""
         from bridle.solvers.shared.rate_ladder import search_eta0

@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
 from bridle.problems.base import Problem
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class CheckpointError(ValueError):

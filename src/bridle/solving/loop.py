@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
+from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate, Record, Source, Trace
 from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
@@ -17,14 +18,9 @@ from bridle.solving.checkpoint import Checkpoint, Saver
 from bridle.solving.interruption import deferred_interrupt
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 
 # A callback sees the newest record, taken at a certificate; returning True ends the run.
 Callback = Callable[[Record], bool | None]
-
 
 DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
 

@@ -18,14 +18,9 @@ from bridle.solving.interruption import deferred_interrupt
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 
 # Sees the number of the problem and its newest record; returning True ends that problem's run.
 Watcher = Callable[[int, Record], bool | None]
-
 
 # Sees the number of the problem and its solution as soon as it is found, and says what to keep of
 # it: see `without_dual` and `Weights`.

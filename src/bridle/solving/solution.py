@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate, Trace
 from bridle.solving.stopping import Status
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

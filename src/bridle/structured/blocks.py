@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bridle.structured.sparse import Array
+from bridle.matrix.arrays import Array
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import make_rows
 from bridle.structured.problem import Constraint, Cut, StructuredBase
-from bridle.structured.sparse import Array, SparseVector, from_entries
+from bridle.structured.sparse import SparseVector, from_entries
 from numpy.typing import ArrayLike, NDArray
 
 Labels = NDArray[np.int32]

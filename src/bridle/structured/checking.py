@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from bridle.structured.sparse import Array, SparseVector, sparse_vector
+from bridle.matrix.arrays import Array
+from bridle.structured.sparse import SparseVector, sparse_vector
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from typing import Any, Self
 
 import numpy as np
 from bridle import _core
-from bridle.structured.sparse import Array, SparseVector, from_entries
+from bridle.matrix.arrays import Array
+from bridle.structured.sparse import SparseVector, from_entries
 from numpy.typing import NDArray
 
 MOST_LABELS = 24  # with pairs

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from bridle.structured.sparse import Array
+from bridle.matrix.arrays import Array
 
 
 @runtime_checkable

@@ -27,11 +27,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.certificate import Source
 from bridle.problems.base import ORACLE, Judgement, Problem
 from bridle.structured.oracle import Oracle
-from bridle.structured.sparse import Array, SparseVector, sparse_vector
+from bridle.structured.sparse import SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
 
 FEASIBLE = 1e-9  # a violation of less than this, relative to the loss or to |w||psi|, is rounding

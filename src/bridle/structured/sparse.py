@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle import _core
 from bridle.data.trees import Tree
-from bridle.structured.sparse import Array, SparseVector, from_entries
+from bridle.matrix.arrays import Array
+from bridle.structured.sparse import SparseVector, from_entries
 from bridle.structured.trees import Node, Symbol, binarise, debinarise, word_class
 from numpy.typing import NDArray
 

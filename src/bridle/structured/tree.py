@@ -19,8 +19,9 @@ from typing import Any, Self
 
 import numpy as np
 from bridle.data.trees import Tree
+from bridle.matrix.arrays import Array
 from bridle.structured.grammar import Grammar
-from bridle.structured.sparse import Array, SparseVector
+from bridle.structured.sparse import SparseVector
 from bridle.structured.trees import difference
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver, solver_from
@@ -27,9 +28,7 @@ from bridle.solving.stopping import (
     Stop,
     Verdict,
 )
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
 Watch = Callable[[str, Record], None]
 PEER_TOLERANCES = tuple(10.0**-k for k in range(1, 9))
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # Okabe & Ito without yellow, which is too faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS_PER_CURVE = 12

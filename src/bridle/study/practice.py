@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, ValidationLoss
-from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
+from numpy.typing import ArrayLike
 
 
 def epochs_a_priori(

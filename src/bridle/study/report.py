@@ -26,6 +26,7 @@ from bridle.files.atomic import replacing
 from bridle.fitting.c_path import Path, PathPoint, path_points
 from bridle.fitting.multiclass import solve_one_vs_rest
 from bridle.fitting.solutions import Solutions
+from bridle.matrix.arrays import Array
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.deciding import decide
 from bridle.objective.bias import Bias
@@ -37,7 +38,6 @@ from bridle.solving.stopping import Epochs, Gap, Seconds
 from bridle.study.comparison import compare
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 SOLVERS = ("dcd", "sgd-m", "pegasos", "ocas")
 PATH_GAP = 1e-2  # errors hardly change below it

@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

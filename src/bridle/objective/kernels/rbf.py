@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from bridle.objective.kernels.base import Array, InnerProductKernel
+from bridle.matrix.arrays import Array
+from bridle.objective.kernels.base import InnerProductKernel
 
 
 @dataclass(frozen=True)

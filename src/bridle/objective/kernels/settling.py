@@ -7,9 +7,10 @@ from dataclasses import Field, fields
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.objective.kernels import KERNELS
-from bridle.objective.kernels.base import Array, Kernel
+from bridle.objective.kernels.base import Kernel
 from bridle.objective.kernels.function import FunctionKernel, KernelFunction
 
 

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.files.atomic import replacing
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
 from bridle.rows.base import Judged, Piece, bias_bracket, judge_piece, loss_at, total
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

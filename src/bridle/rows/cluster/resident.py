@@ -6,15 +6,13 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.rows.base import Judged
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.part import FromSnapshot
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.rows.cluster.sides import ClusterSides
-
-Array = NDArray[np.float64]
 
 
 class LostError(RuntimeError):

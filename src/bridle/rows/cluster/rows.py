@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from bridle.files.fingerprint import fingerprint_of, sampled_rows
+from bridle.matrix.arrays import Array
 from bridle.rows.base import ROUNDS
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.part import check_alike
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class Parts(Protocol):

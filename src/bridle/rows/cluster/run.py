@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.rows.base import Findings, Judged, balance, total
 from bridle.rows.cluster.local import PartsLostError
@@ -21,13 +22,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bridle.rows.cluster.sides import ClusterSides
 
-Array = NDArray[np.float64]
-
 
 # A free bias is looked for on so many points at once, until no other could be better by more than
 # this part of the gap.
 BIAS_POINTS = 16
-
 
 BIAS_ACCURACY = 0.01
 _numbers = itertools.count()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
@@ -27,8 +28,6 @@ from bridle.rows.cluster.rows import ClusterRows, Parts, Report, take_unwanted
 from bridle.rows.cluster.run import ClusterRun
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class ClusterSides:

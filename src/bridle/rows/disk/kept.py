@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.rows.base import Piece
 from bridle.rows.disk.ranges import DiskRows
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 # Of memory beside the entries of a copied row, the solver's own record of it included.
 ROW_BYTES = 100

@@ -23,19 +23,15 @@ from numpy.typing import NDArray
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _SLACK = 10 << 20  # libraries that are loaded later, stacks, what malloc keeps
 
-
 # What is resident at the start differs from run to run by some pages. The plan decides which rows
 # are copied and when, hence every bit of the result: it should not.
 _GRAIN = 4 << 20
 
-
 _WEIGHT_VECTORS = 20  # float64 vectors of the width of the data, at the worst moment
-
 
 # float64 vectors of the length of the data, at the worst moment: alpha of the solver, of the point
 # that is being judged, of the best one so far, and of the start.
 _ROW_VECTORS = 4
-
 
 _PER_ROW = 160  # bytes beside a row in use: labels, costs, scores, the solver's record
 _MOST_BUFFERS = 6

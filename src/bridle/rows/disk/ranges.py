@@ -12,23 +12,19 @@ import numpy as np
 from bridle import _core
 from bridle.data.arrow import ArrowError, ArrowRows, Batch
 from bridle.files.fingerprint import fingerprint_of
+from bridle.matrix.arrays import Array
 from bridle.matrix.threads import check_threads
 from bridle.rows.base import RANGES as IN_RANGES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-
 # Of the ranges of rows that are read at a time: bytes, and how many there should be at least.
 SMALLEST, LARGEST, RANGES = 1 << 17, 4 << 20, 400
-
 
 # Threads that read ahead: a disk wants to be asked for several ranges at a time, and while some
 # wait for it others check what they have read.
 READERS = 4
-
 
 Made = TypeVar("Made")
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from bridle import _core
 from bridle.files.fingerprint import fingerprint_of
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
@@ -26,8 +27,6 @@ from bridle.rows.disk.memory import RowVectors
 from bridle.rows.disk.ranges import DiskRows, Range
 from bridle.rows.memory import FAR, NEAR, MemoryRows
 from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
 class DiskSides:

@@ -19,12 +19,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.csr import CsrArrays
 from bridle.matrix.door import view_rows
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.rows.foreign import entries_of, visit
-from bridle.solvers.base import Array, Iterates
+from bridle.solvers.base import Iterates
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
-from bridle.solvers.base import Array
+from bridle.matrix.arrays import Array
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel, ModelPoint
 from numpy.typing import NDArray
 

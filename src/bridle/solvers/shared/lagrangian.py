@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
-from bridle.solvers.base import Array
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.problems.linear import LinearProblem
 from bridle.solvers.shared.stochastic import BIAS_RATE, StepSettings, gradient_steps, rate_of
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
 
 RATES = tuple(10.0 ** np.arange(-6, 2))
 BELOW = 0.5  # start slightly below the best: too high a rate costs more than too low a one

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.rows.base import STEPS
 from bridle.rows.memory import MemoryRows
-from bridle.solvers.base import Array, Iterates, steps_until_yield
+from bridle.solvers.base import Iterates, Pace, steps_until_yield
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -31,10 +32,8 @@ RateName = Literal[
     "constant", "eta0/t", "1/(lam sqrt t)", "1/(lam t)", "eta0/(1 + eta0 lam t)",
 ]  # fmt: skip
 
-
 Sampling = Literal["epochs", "iid", "without-replacement"]
 Output = Literal["last", "average", "tail-average", "random"]
-
 
 # Bottou's practice: a free bias sees a gradient in every row and needs slower steps.
 BIAS_RATE = 0.01
@@ -122,7 +121,7 @@ def sgd_iterates(
     *,
     start: Any,
     rng: _core.Rng,
-    pace: Callable[[int], int | None] | None,
+    pace: Pace,
     rate: _core.steps.Rate,
     batch: int = 1,
     radius: float = math.inf,

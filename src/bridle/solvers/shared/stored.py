@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
 from bridle.rows.base import Judged, Piece
 from bridle.rows.disk.kept import Kept
-from bridle.solvers.base import Array, Iterates
+from bridle.solvers.base import Iterates
 from bridle.solvers.shared.gap_estimates import GapEstimate
 from bridle.solvers.shared.stochastic import StepSettings, compiled_steps
 from numpy.typing import NDArray
@@ -39,12 +40,10 @@ if TYPE_CHECKING:
 # Bytes of rows between two iterates, at least.
 STRETCH = 1 << 29
 
-
 # Copies of rows are visited again before they make room for others: so often that this takes about
 # this part of an epoch of all rows, and at least once. That is next to nothing beside the reading,
 # most of it falls to the few rows that move to the end, and those are what reading is for.
 AGAIN, MOST_AGAIN = 0.6, 8
-
 
 SOME = 1 << 13  # rows
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from bridle.matrix.arrays import Array
 from bridle.objective import metrics
-from bridle.structured.ranking.base import Array, RankingLoss
+from bridle.structured.ranking.base import RankingLoss
 from numpy.typing import ArrayLike
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
+from bridle.matrix.arrays import Array
 from bridle.objective.registry import Registry
 from bridle.structured.ranking import LABELLING_LOSSES, RANKING_LOSSES
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
 Offsets = NDArray[np.int64]
 
 

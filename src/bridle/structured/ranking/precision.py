@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from bridle.matrix.arrays import Array
 from bridle.objective import metrics
-from bridle.structured.ranking.base import Array, RankingLoss
+from bridle.structured.ranking.base import RankingLoss
 from numpy.typing import ArrayLike
 
 

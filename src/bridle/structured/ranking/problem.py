@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle.errors import OracleError
+from bridle.matrix.arrays import Array
 from bridle.objective.queries import check_grades, query_offsets
 from bridle.rows.memory import MemoryRows
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from bridle.structured.ranking.base import RankingLoss, ranking_loss_from
 from bridle.structured.sparse import SparseVector
-from numpy.typing import ArrayLike, NDArray
-
-Array = NDArray[np.float64]
+from numpy.typing import ArrayLike
 
 
 class RankingProblem(StructuredBase):
