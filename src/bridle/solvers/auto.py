@@ -24,7 +24,7 @@ from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers import solver_from
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.dcd import DualCoordinateDescent
+from bridle.solvers.dcd import DualCoordinateDescent, free_bias_refusal
 from bridle.solvers.interior_point import InteriorPoint, operations
 from bridle.solvers.newton import Newton
 
@@ -49,6 +49,11 @@ class Auto(Solver):
     loss_needs: ClassVar[frozenset[str]] = DualCoordinateDescent.loss_needs
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
     hard_margin: ClassVar[bool] = True
+
+    @classmethod
+    def refusal(cls, problem: Any) -> str | None:
+        """What dcd refuses, too."""
+        return super().refusal(problem) or free_bias_refusal(cls.name, problem)
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""

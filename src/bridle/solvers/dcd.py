@@ -22,7 +22,7 @@ from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES, STEPS
-from bridle.solvers.base import Iterates, Solver
+from bridle.solvers.base import LOSS_NEEDS, Iterates, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
 
@@ -50,6 +50,11 @@ class DualCoordinateDescent(Solver):
             raise ValueError(f"bucket must be at least 1, got {self.bucket}")
         if self.blocks < 1:
             raise ValueError(f"blocks must be at least 1, got {self.blocks}")
+
+    @classmethod
+    def refusal(cls, problem: Any) -> str | None:
+        """Beside what every solver says: a free bias is a matter of compiled steps."""
+        return super().refusal(problem) or free_bias_refusal(cls.name, problem)
 
     def iterates(
         self,
@@ -103,3 +108,13 @@ class DualCoordinateDescent(Solver):
                 # an epoch of all rows, whose end the bias and the bounds are waiting for.)
                 if not done.whole and (guess is None or certificate.relative_gap > guess):
                     kernel.unshrink()
+
+
+def free_bias_refusal(name: str, problem: Any) -> str | None:
+    """Why dcd, under this name, cannot have the problem's free bias, or None."""
+    if problem.bias != "free" or problem.loss.core is not None:
+        return None
+    return (
+        f"{name} cannot have bias='free' with the {problem.loss.name} loss: it needs "
+        f"{LOSS_NEEDS['core']}; use bias='regularised', svmsgd or asgd"
+    )
