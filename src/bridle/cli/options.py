@@ -21,6 +21,7 @@ from bridle.cli.shared import (
     table_options,
     threads_option,
 )
+from bridle.objective.kernels import KERNELS
 
 Decorator = Callable[[Any], Any]
 
@@ -94,7 +95,7 @@ _further_options = group(
 
 _kernel_options = group(
     click.option(
-        "--kernel", type=click.Choice(["linear", "rbf", "poly", "sigmoid"]),
+        "--kernel", type=click.Choice([name for name in KERNELS if name != "precomputed"]),
         help="Train a kernel machine; without it, a linear one.",
     ),
     click.option(
