@@ -111,6 +111,29 @@ def test_a_loss_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
     assert bridle.certify_model(again, X, y)[0].relative_gap <= 1.1 * GAP
 
 
+def test_a_loss_whose_dual_is_not_known_at_another_C_has_no_path_and_no_report():
+    X, y = two_classes()
+    for ask in (lambda: bridle.path(X, y, 0.1, 1.0, loss=Rounded()),
+                lambda: bridle.make_report(X, y, loss=Rounded())):  # fmt: skip
+        with pytest.raises(ValueError, match=r"a path needs the hinge .*, not rounded"):
+            ask()
+
+
+def test_a_free_bias_is_refused_by_name():
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded(), bias="free")
+    for solver in ("auto", "dcd"):
+        with pytest.raises(ValueError, match=f"{solver} cannot have bias='free' with the rounded"):
+            bridle.solve(problem, solver)
+
+
+def test_what_a_solver_needs_of_a_loss_is_said_in_words():
+    from bridle.solvers.base import LOSS_NEEDS
+
+    flags = {name for name, value in vars(bridle.Loss).items() if isinstance(value, bool)}
+    assert flags <= set(LOSS_NEEDS)
+
+
 @pytest.mark.parametrize("solver", ["newton", "ocas", "sgd-s", "interior-point"])
 def test_solvers_that_need_more_of_a_loss_say_so(solver):
     X, y = two_classes()
@@ -273,6 +296,23 @@ def test_compiled_kernels_are_their_formulas(name, storage):
     )
     np.testing.assert_allclose(kernel.diagonal((X**2).sum(axis=1)), expected.diagonal())
     assert kernel.spread(expected.diagonal()) >= expected.max() - expected.min()
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name != "precomputed"])
+def test_registered_kernels_are_known_everywhere(name, tmp_path):
+    from bridle.cli import main
+
+    X, y = rows(n=40)
+    kernel = kernel_from(name, X)
+    dense, sparse = kernel.values(X, X), kernel.values(sp.csr_matrix(X), sp.csr_matrix(X))
+    np.testing.assert_allclose(sparse, dense, rtol=1e-12, atol=1e-12)
+    if kernel.semidefinite:
+        assert np.linalg.eigvalsh(dense).min() >= -1e-10 * np.abs(dense).max()
+    data, model = str(tmp_path / "data"), str(tmp_path / "model")
+    bridle.data.write_svmlight(data, X, y)
+    told = CliRunner().invoke(main, ["train", data, model, "--kernel", name, "--max-epochs", "9"])
+    assert told.exit_code in (0, 3), told.output  # a sigmoid's gap is seldom finite
+    assert type(bridle.load_model(model).kernel) is type(kernel)
 
 
 # --- a ranking loss --------------------------------------------------------------------------
