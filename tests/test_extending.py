@@ -529,8 +529,9 @@ def test_an_oracle_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
 def test_registered_oracles_are_made_again(name, tmp_path):
     from structured_cases import ORACLES as CASES
 
-    oracle, X, Y = next(case for case in (make() for make in CASES.values())
-                        if type(case[0]).__name__ == name)  # fmt: skip
+    cases = {type(case[0]).__name__: case for case in (make() for make in CASES.values())}
+    assert name in cases, "a line in ORACLES of tests/structured_cases.py is missing"
+    oracle, X, Y = cases[name]
     model = bridle.StructuredSVM(oracle, C=0.1, tol=0.1).fit(X, Y)
     model.save(tmp_path / "model")
     assert bridle.StructuredSVM.load(tmp_path / "model").predict(X) == model.predict(X)
