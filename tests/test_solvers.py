@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, Status, Steps, solve
+from bridle.objective.losses import LOSSES
 from bridle.solvers import DualCoordinateDescent, solver_class
 
 import matrix
@@ -26,6 +27,10 @@ def recompute(problem, solution):
 
 def test_every_linear_solver_is_in_the_matrix():
     assert set(matrix.SOLVERS) == set(matrix.linear_names())
+
+
+def test_every_loss_is_in_the_matrix():
+    assert set(matrix.LOSSES) == set(LOSSES)
 
 
 @pytest.mark.parametrize("storage", matrix.STORAGES)
