@@ -127,6 +127,22 @@ def test_a_free_bias_is_refused_by_name():
             bridle.solve(problem, solver)
 
 
+def test_rows_on_disk_need_a_compiled_loss(tmp_path):
+    from bridle.data import write_arrow
+
+    X, y = two_classes()
+    write_arrow(tmp_path / "d.arrow", sp.csr_matrix(X), y)
+    problem = bridle.LinearProblem(bridle.StoredRows(tmp_path / "d.arrow"), loss=Rounded())
+    with pytest.raises(ValueError, match="cannot minimise the rounded loss on rows that are not"):
+        bridle.solve(problem, "auto")
+
+
+@pytest.mark.parametrize("loss", [3, Rounded])
+def test_what_is_no_loss_is_refused(loss):
+    with pytest.raises(TypeError, match="loss must be a name or a Loss, got"):
+        bridle.LinearSVC(loss=loss).fit(*two_classes())
+
+
 def test_what_a_solver_needs_of_a_loss_is_said_in_words():
     from bridle.solvers.base import LOSS_NEEDS
 
@@ -262,6 +278,16 @@ def test_a_kernel_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
     named = bridle.SVC(kernel="laplacian", gamma=0.5, tol=GAP).fit(X, y)
     np.testing.assert_array_equal(named.decision_function(X), model.decision_function(X))
     assert kernel_from("laplacian", X).gamma == kernel_from("rbf", X).gamma
+
+
+def test_a_kernel_function_of_csr_rows_may_be_sparse():
+    X, y = rows()
+    K = sp.csr_matrix(X)
+    model = bridle.SVC(kernel=lambda A, B: A @ B.T, tol=GAP).fit(K, y)
+    same = bridle.SVC(kernel="linear", tol=GAP).fit(K, y)
+    np.testing.assert_allclose(model.decision_function(K), same.decision_function(K), atol=1e-6)
+    with pytest.raises(ValueError, match="must be a dense matrix, got a sparse one"):
+        bridle.SVC(kernel="precomputed").fit(K @ K.T, y)
 
 
 def test_a_kernel_of_ones_own_is_approximated():

@@ -212,8 +212,10 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge(),
 
 def loss_from(loss: str | Loss) -> Loss:
     """A loss by its name, or the loss itself."""
-    if not isinstance(loss, str):
+    if isinstance(loss, Loss):
         return loss
+    if not isinstance(loss, str):
+        raise TypeError(f"loss must be a name or a Loss, got {type(loss).__name__}")
     try:
         return LOSSES[loss]
     except KeyError:

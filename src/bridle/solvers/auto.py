@@ -24,7 +24,7 @@ from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers import solver_from
 from bridle.solvers.base import Iterates, Solver
-from bridle.solvers.dcd import DualCoordinateDescent, free_bias_refusal
+from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
 from bridle.solvers.interior_point import InteriorPoint, operations
 from bridle.solvers.newton import Newton
 
@@ -53,7 +53,7 @@ class Auto(Solver):
     @classmethod
     def refusal(cls, problem: Any) -> str | None:
         """What dcd refuses, too."""
-        return super().refusal(problem) or free_bias_refusal(cls.name, problem)
+        return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""

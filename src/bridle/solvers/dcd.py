@@ -53,8 +53,8 @@ class DualCoordinateDescent(Solver):
 
     @classmethod
     def refusal(cls, problem: Any) -> str | None:
-        """Beside what every solver says: a free bias is a matter of compiled steps."""
-        return super().refusal(problem) or free_bias_refusal(cls.name, problem)
+        """Beside what every solver says: a free bias, and rows on disk, need compiled steps."""
+        return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
     def iterates(
         self,
@@ -110,9 +110,16 @@ class DualCoordinateDescent(Solver):
                     kernel.unshrink()
 
 
-def free_bias_refusal(name: str, problem: Any) -> str | None:
-    """Why dcd, under this name, cannot have the problem's free bias, or None."""
-    if problem.bias != "free" or problem.loss.core is not None:
+def uncompiled_refusal(name: str, problem: Any) -> str | None:
+    """Why dcd, under this name, cannot take its steps in Python on this problem, or None."""
+    if problem.loss.core is not None:
+        return None
+    if STEPS not in problem.offers:
+        return (
+            f"{name} cannot minimise the {problem.loss.name} loss on rows that are not in memory: "
+            f"it needs {LOSS_NEEDS['core']}"
+        )
+    if problem.bias != "free":
         return None
     return (
         f"{name} cannot have bias='free' with the {problem.loss.name} loss: it needs "
