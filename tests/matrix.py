@@ -1,19 +1,21 @@
 """The matrix that every linear solver is tested on: solver x loss x bias x dtype x storage.
 
-A new solver is one line in SOLVERS.
+A new solver is one line in SOLVERS; a new loss is one line in LOSSES of reference.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, solve
-from bridle.objective.losses import loss_from
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES, SCORES, STEPS
 from bridle.solvers import REGISTRY, Solver, solver_class, solver_from
+
+import reference
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ SOLVERS: dict[str, Case] = {
     "qp": Case(gap=1e-7, epochs=1),
 }
 
-LOSSES = ("hinge", "squared_hinge", "perceptron")
+LOSSES = tuple(reference.LOSSES)
 BIASES = ("none", "regularised", "free")
 DTYPES = ("float32", "float64")
 STORAGES = ("csr-32", "csr-64", "dense")
@@ -105,18 +107,16 @@ def run(name, problem, **options):
 
 def cells():
     """Every combination that the solver says it can do."""
-    for name in linear_names():
-        kind = solver_class(name)
-        for loss in LOSSES:
-            for bias in BIASES:
-                if kind.can_minimise(loss_from(loss)) and bias in kind.biases:
-                    yield name, loss, bias
+    return [cell for cell, reason in _asked() if reason is None]
 
 
 def refused():
     """Every combination that the solver says it cannot do."""
-    for name in linear_names():
-        kind = solver_class(name)
-        for bias in BIASES:
-            if bias not in kind.biases:
-                yield name, bias
+    return [cell for cell, reason in _asked() if reason is not None]
+
+
+def _asked():
+    for loss, bias in product(LOSSES, BIASES):
+        problem = small_problem(loss, bias)
+        for name in linear_names():
+            yield (name, loss, bias), solver_class(name).refusal(problem)

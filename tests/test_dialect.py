@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from bridle.cli import main
 from bridle.cli.dialect import DialectError, translate
-from bridle.data import write_svmlight
+from bridle.data import make_corpus, write_svmlight
 from bridle.exchange import import_model
 from bridle.fitting import folds
 from bridle.models.storage import load_model
@@ -189,6 +189,16 @@ def test_the_search_for_c(tmp_path: Path) -> None:
     assert not (tmp_path / "d.model").exists()
     report = json.loads(run("train", tmp_path / "d", "--search-c", "-c", 0.5, "--json").stdout)
     assert min(part["C"] for part in report["tried"]) == 0.5
+
+
+def test_the_search_for_c_goes_on_while_c_makes_no_difference(tmp_path: Path) -> None:
+    X, y = make_corpus(300, n_features=500, seed=0)  # a small C: every model says the larger class
+    write_svmlight(tmp_path / "d", X, y)
+    told = run("train", tmp_path / "d", "--search-c", "--folds", 3, "--json")
+    report = json.loads(told.stdout)
+    first = [part["accuracy"] for part in report["tried"][:5]]
+    assert len(set(first)) == 1
+    assert report["accuracy"] > first[0] + 0.2
 
 
 @pytest.mark.parametrize("solved", [0, 2])

@@ -121,6 +121,45 @@ def test_a_loss_of_ones_own_is_solved_at_every_C_of_a_cross_validation():
     assert (own.gaps_ <= GAP).all()
 
 
+def test_a_loss_whose_dual_is_not_known_at_another_C_has_no_path_and_no_report():
+    X, y = two_classes()
+    for ask in (lambda: bridle.path(X, y, 0.1, 1.0, loss=Rounded()),
+                lambda: bridle.make_report(X, y, loss=Rounded())):  # fmt: skip
+        with pytest.raises(ValueError, match=r"a path needs the hinge .*, not rounded"):
+            ask()
+
+
+def test_a_free_bias_is_refused_by_name():
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded(), bias="free")
+    for solver in ("auto", "dcd"):
+        with pytest.raises(ValueError, match=f"{solver} cannot have bias='free' with the rounded"):
+            bridle.solve(problem, solver)
+
+
+def test_rows_on_disk_need_a_compiled_loss(tmp_path):
+    from bridle.data import write_arrow
+
+    X, y = two_classes()
+    write_arrow(tmp_path / "d.arrow", sp.csr_matrix(X), y)
+    problem = bridle.LinearProblem(bridle.StoredRows(tmp_path / "d.arrow"), loss=Rounded())
+    with pytest.raises(ValueError, match="cannot minimise the rounded loss on rows that are not"):
+        bridle.solve(problem, "auto")
+
+
+@pytest.mark.parametrize("loss", [3, Rounded])
+def test_what_is_no_loss_is_refused(loss):
+    with pytest.raises(TypeError, match="loss must be a name or a Loss, got"):
+        bridle.LinearSVC(loss=loss).fit(*two_classes())
+
+
+def test_what_a_solver_needs_of_a_loss_is_said_in_words():
+    from bridle.solvers.base import LOSS_NEEDS
+
+    flags = {name for name, value in vars(bridle.Loss).items() if isinstance(value, bool)}
+    assert flags <= set(LOSS_NEEDS)
+
+
 @pytest.mark.parametrize("solver", ["newton", "ocas", "sgd-s", "interior-point"])
 def test_solvers_that_need_more_of_a_loss_say_so(solver):
     X, y = two_classes()
@@ -275,6 +314,16 @@ def test_a_kernel_of_ones_own_on_the_command_line(tmp_path, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)  # files hold float32
 
 
+def test_a_kernel_function_of_csr_rows_may_be_sparse():
+    X, y = rows()
+    K = sp.csr_matrix(X)
+    model = bridle.SVC(kernel=lambda A, B: A @ B.T, tol=GAP).fit(K, y)
+    same = bridle.SVC(kernel="linear", tol=GAP).fit(K, y)
+    np.testing.assert_allclose(model.decision_function(K), same.decision_function(K), atol=1e-6)
+    with pytest.raises(ValueError, match="must be a dense matrix, got a sparse one"):
+        bridle.SVC(kernel="precomputed").fit(K @ K.T, y)
+
+
 def test_a_kernel_of_ones_own_is_approximated():
     X, _ = rows()
     features = bridle.Nystrom(X, 60, kernel=Laplacian(0.5))
@@ -307,6 +356,23 @@ def test_compiled_kernels_are_their_formulas(name, storage):
     )
     np.testing.assert_allclose(kernel.diagonal((X**2).sum(axis=1)), expected.diagonal())
     assert kernel.spread(expected.diagonal()) >= expected.max() - expected.min()
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name != "precomputed"])
+def test_registered_kernels_are_known_everywhere(name, tmp_path):
+    from bridle.cli import main
+
+    X, y = rows(n=40)
+    kernel = kernel_from(name, X)
+    dense, sparse = kernel.values(X, X), kernel.values(sp.csr_matrix(X), sp.csr_matrix(X))
+    np.testing.assert_allclose(sparse, dense, rtol=1e-12, atol=1e-12)
+    if kernel.semidefinite:
+        assert np.linalg.eigvalsh(dense).min() >= -1e-10 * np.abs(dense).max()
+    data, model = str(tmp_path / "data"), str(tmp_path / "model")
+    bridle.data.write_svmlight(data, X, y)
+    told = CliRunner().invoke(main, ["train", data, model, "--kernel", name, "--max-epochs", "9"])
+    assert told.exit_code in (0, 3), told.output  # a sigmoid's gap is seldom finite
+    assert type(bridle.load_model(model).kernel) is type(kernel)
 
 
 # --- a ranking loss --------------------------------------------------------------------------
@@ -424,7 +490,8 @@ def test_a_ranking_loss_that_fails_names_the_query():
 
 def test_every_ranking_loss_is_in_the_documentation(request):
     text = (request.config.rootpath / "docs" / "ranking.md").read_text()
-    assert all(f"| `{name}` |" in text for name in (*RANKING_LOSSES, *LABELLING_LOSSES))
+    names = (*RANKING_LOSSES, *LABELLING_LOSSES)
+    assert [name for name in names if f"| `{name}` |" not in text] == []  # rows of its table
 
 
 # --- a structured model ----------------------------------------------------------------------
@@ -522,8 +589,9 @@ def test_an_oracle_of_ones_own_in_the_estimator(tmp_path, monkeypatch):
 def test_registered_oracles_are_made_again(name, tmp_path):
     from structured_cases import ORACLES as CASES
 
-    oracle, X, Y = next(case for case in (make() for make in CASES.values())
-                        if type(case[0]).__name__ == name)  # fmt: skip
+    cases = {type(case[0]).__name__: case for case in (make() for make in CASES.values())}
+    assert name in cases, "a line in ORACLES of tests/structured_cases.py is missing"
+    oracle, X, Y = cases[name]
     model = bridle.StructuredSVM(oracle, C=0.1, tol=0.1).fit(X, Y)
     model.save(tmp_path / "model")
     assert bridle.StructuredSVM.load(tmp_path / "model").predict(X) == model.predict(X)

@@ -15,22 +15,28 @@ from bridle import (
     _core,
     solve,
 )
+from bridle.structured.ranking import LABELLING_LOSSES, RANKING_LOSSES, ranking_loss_from
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ranking_reference import all_outputs, interleave_by_table, ranking_loss
 
+# Every loss: a new one is one name here, and its outputs in ranking_reference.py.
 LOSSES = ("map", "ndcg", "precision@1", "precision@3", "roc", "pairs", "pairs-sum", "f1", "prbep")
 
 
+def oracle_of(name, offsets, grades):
+    loss = ranking_loss_from(name)
+    return loss.oracle(np.asarray(offsets, np.int64), loss.relevance(grades, 0.0))
+
+
 def core_oracle(name, offsets, grades):
-    kind, _, k = name.partition("@")
     return _core.structured.ranking_oracle(
-        np.asarray(offsets, np.int64), np.asarray(grades, float), kind, int(k or 1)
+        np.asarray(offsets, np.int64), np.asarray(grades, float), name, 1
     )
 
 
 def ask(name, grades, scores):
-    oracle = core_oracle(name, [0, len(grades)], grades)
+    oracle = oracle_of(name, [0, len(grades)], grades)
     coefficients = np.empty(len(grades))
     loss = oracle.answer(0, np.asarray(scores, float), coefficients)
     return coefficients, loss
@@ -48,6 +54,11 @@ def small_queries(seed, count, n_max):
             scores = np.round(scores * 2) / 2  # ties, and pairs exactly one apart
         count -= 1
         yield grades, scores
+
+
+def test_every_ranking_loss_is_here():
+    known = {name.partition("@")[0] for name in (*RANKING_LOSSES, *LABELLING_LOSSES)}
+    assert known == {name.partition("@")[0] for name in LOSSES}
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -89,7 +100,7 @@ def test_threads_do_not_change_answers(name):
     rng = np.random.default_rng(3)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 30, 50))])
     grades, scores = rng.integers(0, 3, offsets[-1]) * 1.0, rng.normal(size=offsets[-1])
-    oracle = core_oracle(name, offsets, grades)
+    oracle = oracle_of(name, offsets, grades)
     results = []
     for threads in (1, 4):
         out = [np.empty(offsets[-1]), np.empty(50), np.empty(50)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, Status, Steps, solve
+from bridle.objective.losses import LOSSES
 from bridle.solvers import DualCoordinateDescent, solver_class
 
 import matrix
 import reference
 
-CELLS = list(matrix.cells())
+CELLS = matrix.cells()
 
 
 def recompute(problem, solution):
@@ -26,6 +27,10 @@ def recompute(problem, solution):
 
 def test_every_linear_solver_is_in_the_matrix():
     assert set(matrix.SOLVERS) == set(matrix.linear_names())
+
+
+def test_every_loss_is_in_the_matrix():
+    assert set(matrix.LOSSES) == set(LOSSES)
 
 
 @pytest.mark.parametrize("storage", matrix.STORAGES)
@@ -48,10 +53,11 @@ def test_gap_at_exit(name, loss, bias, dtype, storage):
         assert (primal - dual) / primal <= matrix.SOLVERS[name].gap * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("name", "bias"), list(matrix.refused()))
-def test_what_it_cannot_do_is_said(name, bias):
-    problem = matrix.small_problem(bias=bias)
-    with pytest.raises(ValueError, match=f"{name} cannot have bias='{bias}'"):
+@pytest.mark.parametrize(("name", "loss", "bias"), matrix.refused())
+def test_what_it_cannot_do_is_said(name, loss, bias):
+    problem = matrix.small_problem(loss, bias)
+    said = f"^{name} cannot (have bias='{bias}'|minimise the {loss} loss)"
+    with pytest.raises(ValueError, match=said):
         solve(problem, name)
 
 

@@ -76,10 +76,9 @@ def _solver(text: str) -> list[str]:
     except ValueError:
         raise DialectError(f"-s: expected the number of a solver, found {text!r:.20}") from None
     if number not in LOSSES:
-        what = MISSING.get(number, "no solver of LIBLINEAR's")
-        raise DialectError(
-            f"-s {number} is {what}, which bridle does not have; it has -s 1, 2, 3 and 4"
-        )
+        lacks = f"{MISSING[number]}, which bridle does not have" if number in MISSING else ""
+        what = lacks or "no solver of LIBLINEAR's"
+        raise DialectError(f"-s {number} is {what}; bridle has -s 1, 2, 3 and 4")
     jointly = ["--multiclass", "crammer_singer"] if number == 4 else []
     return ["--loss", LOSSES[number], *jointly]
 

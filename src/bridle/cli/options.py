@@ -21,6 +21,7 @@ from bridle.cli.shared import (
     table_options,
     threads_option,
 )
+from bridle.objective.kernels import KERNELS
 
 Decorator = Callable[[Any], Any]
 
@@ -45,7 +46,6 @@ class _KernelName(click.ParamType):  # type: ignore[type-arg]
         return self._known().shell_complete(ctx, param, incomplete)
 
     def _known(self) -> click.Choice[str]:
-        from bridle.objective.kernels import KERNELS
 
         return click.Choice([name for name in KERNELS if name != "precomputed"])
 

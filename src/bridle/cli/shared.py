@@ -106,7 +106,7 @@ threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), help="Threads to use.  [default: all]"
 )
 loss_option = click.option(
-    "--loss", default="hinge", show_default=True, help="hinge or squared_hinge."
+    "--loss", default="hinge", show_default=True, help="Name of the loss: hinge, squared_hinge, ..."
 )
 bias_option = click.option(
     "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",

@@ -36,6 +36,11 @@ def cross_validate(
     return reached
 
 
+def _differ(tried: list[dict[str, float]]) -> bool:
+    """Whether C has made a difference yet: below some C every model says the larger class."""
+    return len({one["accuracy"] for one in tried}) > 1
+
+
 def search(
     validate: Validate, C: float | None, n_folds: int, gap: float, *, quiet: bool, as_json: bool
 ) -> bool:
@@ -55,7 +60,7 @@ def search(
             click.echo(f"C = {C:g}  CV accuracy = {100 * accuracy:g}%")
         if not tried[:-1] or accuracy > best["accuracy"]:
             best = tried[-1]
-        elif C / best["C"] >= 2**PATIENCE:
+        elif C / best["C"] >= 2**PATIENCE and (best["accuracy"] == 1 or _differ(tried)):
             break
         C *= 2
     if as_json:

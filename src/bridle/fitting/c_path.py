@@ -161,8 +161,6 @@ def path(
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
     task = Task(C_min, loss, bias, bias_scale)
     problem = linear_problem(X, y, task, sample_weight=sample_weight, n_threads=n_threads)
-    if not problem.loss.quadratic:
-        raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)
@@ -184,6 +182,8 @@ def path_points(
     should its interval not reach down to the edge after all, nearer ones are tried. Ends early if a
     solve stops short of its gap: no interval follows from that one.
     """
+    if not problem.loss.quadratic:  # of others, no dual point is known at another C
+        raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
     covered, C, start = problem.C, problem.C, None
     while True:
         tried = problem.variant(C=C)

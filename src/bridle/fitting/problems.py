@@ -25,7 +25,7 @@ import numpy as np
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix
+from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.labels import check_weights
 from bridle.matrix.threads import check_threads
 from bridle.models.deciding import MultiClass, n_problems, pairs
@@ -296,7 +296,8 @@ class KernelProblems(_InMemory):
         # What is no formula of the core is asked once, for all problems.
         self._gram = None
         if self.kernel.is_matrix:
-            self._gram = np.asarray(self.kernel.values(self.X, self.X))
+            values = self.kernel.values(self.X, self.X)
+            self._gram = values if is_sparse(values) else np.asarray(values)  # sparse: refused
         self._polish = False
         self._open: dict[int, KernelProblem] = {}
         self.loo_error_bounds = np.full(len(self), np.nan)

@@ -210,10 +210,15 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge(),
 
 def loss_from(loss: str | Loss) -> Loss:
     """A loss by its name, or the loss itself."""
-    if not isinstance(loss, str):
+    if isinstance(loss, Loss):
         return loss
+    if not isinstance(loss, str):
+        raise TypeError(f"loss must be a name or a Loss, got {type(loss).__name__}")
     try:
         return LOSSES[loss]
     except KeyError:
         known = ", ".join(map(repr, LOSSES))
-        raise ValueError(f"unknown loss {loss!r}; known losses: {known}") from None
+        raise ValueError(
+            f"unknown loss {loss!r}; known losses: {known}; one of your own is known by its name "
+            f"once it is in bridle.objective.losses.LOSSES"
+        ) from None

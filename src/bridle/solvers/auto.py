@@ -24,7 +24,7 @@ from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Pace, Solver
-from bridle.solvers.dcd import DualCoordinateDescent
+from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -50,6 +50,11 @@ class Auto(Solver):
     loss_needs: ClassVar[frozenset[str]] = DualCoordinateDescent.loss_needs
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
     hard_margin: ClassVar[bool] = True
+
+    @classmethod
+    def refusal(cls, problem: Any) -> str | None:
+        """What dcd refuses, too."""
+        return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
     def choose(self, problem: Any) -> Solver:
         """The solver for this problem."""

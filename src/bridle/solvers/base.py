@@ -35,6 +35,8 @@ NEEDS = {
 
 # What it may need of the loss: a property of that name.
 LOSS_NEEDS = {
+    "smooth": "a slope without jumps",
+    "bounded_dual": "dual variables that are bounded",
     "core": "a struct in the compiled core",
     "quadratic": "the hinge or its square",
     "unit_slope": "a slope that is 0 or 1",

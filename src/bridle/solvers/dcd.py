@@ -21,7 +21,7 @@ from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import RANGES, STEPS
-from bridle.solvers.base import Iterates, Pace, Solver
+from bridle.solvers.base import LOSS_NEEDS, Iterates, Pace, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
 
@@ -49,6 +49,11 @@ class DualCoordinateDescent(Solver):
             raise ValueError(f"bucket must be at least 1, got {self.bucket}")
         if self.blocks < 1:
             raise ValueError(f"blocks must be at least 1, got {self.blocks}")
+
+    @classmethod
+    def refusal(cls, problem: Any) -> str | None:
+        """Beside what every solver says: a free bias, and rows on disk, need compiled steps."""
+        return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
     def iterates(
         self, problem: Any, *, start: Any = None, rng: _core.Rng, pace: Pace = None
@@ -98,3 +103,20 @@ class DualCoordinateDescent(Solver):
                 # an epoch of all rows, whose end the bias and the bounds are waiting for.)
                 if not done.whole and (guess is None or certificate.relative_gap > guess):
                     descent.unshrink()
+
+
+def uncompiled_refusal(name: str, problem: Any) -> str | None:
+    """Why dcd, under this name, cannot take its steps in Python on this problem, or None."""
+    if problem.loss.core is not None:
+        return None
+    if STEPS not in problem.offers:
+        return (
+            f"{name} cannot minimise the {problem.loss.name} loss on rows that are not in memory: "
+            f"it needs {LOSS_NEEDS['core']}"
+        )
+    if problem.bias != "free":
+        return None
+    return (
+        f"{name} cannot have bias='free' with the {problem.loss.name} loss: it needs "
+        f"{LOSS_NEEDS['core']}; use bias='regularised', svmsgd or asgd"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from bridle.matrix.door import is_sparse
 from bridle.objective.kernels.base import Kernel
 
 KernelFunction = Callable[[Any, Any], Any]
@@ -20,4 +21,5 @@ class FunctionKernel(Kernel):
     name: ClassVar[str] = "callable"
 
     def values(self, A: Any, B: Any) -> Any:  # noqa: D102
-        return self.function(A, B)
+        found = self.function(A, B)
+        return found.toarray() if is_sparse(found) else found  # A @ B.T of CSR rows

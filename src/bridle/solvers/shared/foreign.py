@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 def descend_foreign(problem: LinearProblem, *, start: Any, rng: _core.Rng) -> Iterates:
     """Dual coordinate descent: an iterate after each shuffled epoch."""
-    if problem.bias == "free":
-        raise ValueError(
-            f"dcd has a free bias for compiled losses only, and the core has no struct for "
-            f"{problem.loss.name}: use bias='regularised'"
-        )
     alpha = problem.start_alpha(start)
     w = problem.rows.combine(alpha * problem.y)
     order = np.empty(problem.n_rows, np.int64)
