@@ -130,6 +130,13 @@ def test_no_problem_is_told_apart_by_a_word():
                 assert "problem" not in ast.dump(node.value), path
 
 
+def test_no_command_is_long():
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            if path.parent.name == "cli" and isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < 60, f"{path.name}: {node.name}"
+
+
 def test_one_class_of_a_name():
     found = collections.defaultdict(set)
     for path, tree in modules():

@@ -165,8 +165,8 @@ def test_smo_keeps_its_cache_within_the_budget():
     budget = 10 * 800 * 8
     zeros = np.zeros(800)
     kernel = _core.steps.smo(
-        problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, zeros, zeros,
-        True, 64, budget, 1,
+        problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost, zeros,
+        zeros, True, 64, budget, 1,
     )  # fmt: skip
     for _ in range(50):
         kernel.run(8)

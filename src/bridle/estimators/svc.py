@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle import _core
 from bridle.estimators.base import (
     Certified,
     GapWarning,
@@ -26,6 +25,7 @@ from bridle.fitting.fit import Fit, fit
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import KernelChoice, KernelProblems, Task
 from bridle.matrix.arrays import Array
+from bridle.matrix.threads import check_threads
 from bridle.models.deciding import class_scores, decide, pairs, votes
 from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
@@ -244,7 +244,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The score of each row by each machine."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_MATRIX)
-        n_threads = _core.hardware_threads() if self.n_threads is None else self.n_threads
+        n_threads = check_threads(self.n_threads)
         out = np.tile(self.intercept_, (X.shape[0], 1))
         if len(self.support_) == 0:
             return out

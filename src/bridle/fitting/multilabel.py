@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import _core
 from bridle.fitting.task import StructuralTask
 from bridle.matrix.door import is_sparse
+from bridle.matrix.threads import check_threads
 from bridle.models.multilabel import MultilabelModel
 from bridle.structured.multilabel import MultilabelOracle
 from bridle.structured.problem import StructuredProblem
@@ -26,7 +26,7 @@ def multilabel_task(
 ) -> StructuralTask[StructuredProblem, MultilabelModel]:
     """Labels of rows, and of which pairs occur together; Y: a column of 0 and 1 for each label."""
     n, d = X.shape
-    threads = _core.hardware_threads() if n_threads is None else n_threads
+    threads = check_threads(n_threads)
     oracle = MultilabelOracle(d + intercept, Y.shape[1], pairs=pairs, n_threads=threads)
     truths = [tuple(row) for row in Y.astype(int).tolist()]
     inputs = _rows(X, constant=intercept)

@@ -42,7 +42,7 @@ def polished(problem: KernelProblem, solution: Solution, solver: str | Solver) -
 
 def polish(problem: KernelProblem, solution: Solution) -> Solution:
     """The solution with smaller gap, if the equations give one; else the same."""
-    K = problem.values.block(np.arange(problem.n_rows), 1)
+    K = problem.values.block(np.arange(problem.n_rows))
     K = K + problem.constant
     alpha = solution.alpha.copy()
     near = 1e-6 * problem.cost

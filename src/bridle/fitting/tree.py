@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bridle import _core
 from bridle.data.trees import Tree
 from bridle.fitting.task import StructuralTask
+from bridle.matrix.threads import check_threads
 from bridle.models.tree import TreeModel
 from bridle.structured.grammar import Grammar
 from bridle.structured.problem import StructuredProblem
@@ -27,7 +27,7 @@ def tree_task(
 ) -> StructuralTask[StructuredProblem, TreeModel]:
     """A grammar that is read from trees, and its weights."""
     grammar = Grammar.read(trees, order=order, rare=rare, frequent=frequent)
-    threads = _core.hardware_threads() if n_threads is None else n_threads
+    threads = check_threads(n_threads)
     oracle = TreeOracle(grammar, n_threads=threads)
     sentences = [tree.words for tree in trees]
     problem = StructuredProblem(oracle, sentences, trees, C, sample_weight=sample_weight)

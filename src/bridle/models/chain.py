@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from bridle import _core
 from bridle.data.sequence_features import (
     Encoded,
     Features,
@@ -22,6 +21,7 @@ from bridle.data.sequence_features import (
     with_boundaries,
 )
 from bridle.matrix.arrays import Array
+from bridle.matrix.threads import check_threads
 from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.chain import Chains
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class ChainModel(StructuralModel):
         chains = Chains(
             self.extras.matrix(encoded), encoded.offsets, len(self.classes),
             transitions=self.extras.transitions, bias=self.extras.bias,
-            n_threads=_core.hardware_threads() if n_threads is None else n_threads,
+            n_threads=check_threads(n_threads),
         )  # fmt: skip
         paths = chains.argmax(self.w, augmented=False)[0].tolist()
         labels = [self.classes[k] for k in paths]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.threads import check_threads
 from bridle.models.deciding import class_scores, decide, n_functions
 from bridle.models.header import (
     Objective,
@@ -109,9 +110,8 @@ class KernelModel:
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """A vector for two classes, else a column for each class: of pairs, their votes."""
-        from bridle import _core
 
-        threads = _core.hardware_threads() if n_threads is None else n_threads
+        threads = check_threads(n_threads)
         X = as_matrix(X)
         if X.shape[1] < self.n_features and is_sparse(X):
             X = X.copy()

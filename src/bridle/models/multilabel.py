@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
+from bridle.matrix.threads import check_threads
 from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.multilabel import MOST_LABELS, best_sets
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class MultilabelModel(StructuralModel):
         if X.shape[1] != len(self.coef):
             raise ValueError(f"X has {X.shape[1]} features, but the model has {len(self.coef)}")
         scores = np.ascontiguousarray(X @ self.coef, np.float64) + self.intercept
-        threads = _core.hardware_threads() if n_threads is None else n_threads
+        threads = check_threads(n_threads)
         return best_sets(scores, self.pairs, threads)
 
     def own_parts(self) -> tuple[Fields, Arrays]:  # noqa: D102

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from bridle import _core
 from bridle.data.trees import Tree
 from bridle.matrix.arrays import Array
+from bridle.matrix.threads import check_threads
 from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
 from bridle.structured.grammar import Grammar
 from bridle.structured.tree import TreeOracle
@@ -39,7 +39,7 @@ class TreeModel(StructuralModel):
         self, sentences: Sequence[Sequence[str]], *, n_threads: int | None = None
     ) -> list[Tree | None]:
         """The best parse of every sentence; None where the grammar has none."""
-        threads = _core.hardware_threads() if n_threads is None else n_threads
+        threads = check_threads(n_threads)
         return TreeOracle(self.grammar, n_threads=threads).parse(sentences, self.w)
 
     def predict(

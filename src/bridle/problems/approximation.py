@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
+from bridle.matrix.threads import check_threads
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.problems.kernel import Expansion
 from bridle.problems.linear import LinearProblem
@@ -111,7 +111,7 @@ class Nystrom(KernelFeatures):
         self.kernel = kernel_from(kernel, X, gamma, degree, coef0)
         if self.kernel.given:
             raise ValueError("a precomputed kernel has no rows to take landmarks from")
-        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
+        self.n_threads = check_threads(n_threads)
         rng = np.random.default_rng(seed)
         pool = np.arange(X.shape[0])
         if len(pool) > POOL:

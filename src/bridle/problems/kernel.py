@@ -35,7 +35,8 @@ from bridle.objective.point import Iterate
 from bridle.objective.scaling import C_to_lam
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
-from bridle.rows.gram import KernelRows, core_kernel, expand
+from bridle.rows.gram import KernelRows, core_kernel
+from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
 # A principal submatrix of this many rows is examined for negative eigenvalues before the start.
@@ -118,15 +119,11 @@ class KernelProblem(Problem):
         self.C = float(C)
         self.bias = bias
         self.bias_scale = float(bias_scale)
-        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         X = as_matrix(X)
         weights = check_weights(sample_weight, X.shape[0])
         self.kernel = kernel_from(kernel, X, gamma, degree, coef0, weights)
-        self.values = KernelRows(self.kernel, X, self.n_threads)
+        self.values = KernelRows(self.kernel, X, n_threads)
         self.X, self.gram = self.values.X, self.values.gram
-        self.rows, self.squared_norms = self.values.rows, self.values.squared_norms
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
         self.y = check_labels(y, self.n_rows)
         self.sample_weight = weights
@@ -145,8 +142,23 @@ class KernelProblem(Problem):
             other.sample_weight = check_weights(sample_weight, self.n_rows)
             other.cost = other.upper = self.C * other.sample_weight
         other.signed_cost = np.copysign(other.cost, other.y)
-        other.n_threads = max(1, n_threads)
+        other.values = self.values.with_threads(max(1, n_threads))
         return other
+
+    @property
+    def rows(self) -> MemoryRows:
+        """What the compiled steps read: the rows of X, or of the matrix K where it is given."""
+        return self.values.rows
+
+    @property
+    def squared_norms(self) -> Array:
+        """|x_i|^2."""
+        return self.rows.squared_norms
+
+    @property
+    def n_threads(self) -> int:
+        """Of passes over the rows."""
+        return self.rows.n_threads
 
     @property
     def lam(self) -> float:
@@ -181,9 +193,9 @@ class KernelProblem(Problem):
     def expand(self, w: Expansion) -> Array:
         """sum_j c_j K(c_j, x_i) for every row, summed in float64."""
         if w.centres is not None:
-            return expand(self.kernel, self.X, w.centres, w.coefficients, self.n_threads)
+            return self.values.expand_at(self.X, w.centres, w.coefficients)
         coefficients = check_vector(w.coefficients, self.n_rows, "w.coefficients")
-        return self.values.expand(coefficients, self.n_threads)
+        return self.values.expand(coefficients)
 
     def decision(self, X: Any, w: Expansion, b: float = 0.0) -> Array:
         """Scores of new rows. Precomputed: X holds K(new row, training row)."""
@@ -194,7 +206,7 @@ class KernelProblem(Problem):
             w = Expansion(w.coefficients[used], self.X[used])
         if len(w.coefficients) == 0:
             return np.full(X.shape[0], b)
-        return expand(self.kernel, X, w.centres, w.coefficients, self.n_threads) + b
+        return self.values.expand_at(X, w.centres, w.coefficients) + b
 
     def weights(self, alpha: ArrayLike) -> Expansion:
         """w(alpha) = sum_i alpha_i y_i phi(x_i)."""
@@ -266,7 +278,7 @@ class KernelProblem(Problem):
 
     def _squared_norm(self, w: Expansion, scores: Array) -> float:
         if w.centres is not None:
-            among = expand(self.kernel, w.centres, w.centres, w.coefficients, self.n_threads)
+            among = self.values.expand_at(w.centres, w.centres, w.coefficients)
             return float(w.coefficients @ among)
         value = float(w.coefficients @ scores)
         if self.may_be_indefinite and self.indefinite is None:
@@ -317,7 +329,7 @@ class KernelProblem(Problem):
         chosen = np.arange(self.n_rows)
         if self.n_rows > EXAMINED:
             chosen = np.sort(rng.choice(self.n_rows, EXAMINED, replace=False))
-        part = self.values.block(chosen, self.n_threads)
+        part = self.values.block(chosen)
         values = np.linalg.eigvalsh((part + part.T) / 2)
         rounding = 10 * len(chosen) * float(np.finfo(self.dtype).eps) * float(np.abs(values).max())
         if values[0] >= -rounding:

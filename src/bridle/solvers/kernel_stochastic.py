@@ -84,7 +84,7 @@ class _KernelSteps(Solver):
         signed_weight = np.copysign(problem.sample_weight, problem.y)
         # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
         steps = _core.steps.kernel_sgd(
-            problem.core_kernel, problem.rows, problem.squared_norms, signed_weight, c,
+            problem.core_kernel, problem.rows.view, problem.squared_norms, signed_weight, c,
             squared_norm, per_epoch if start is not None else 0, problem.lam,
             *self.rate(problem), self.bias_rate if problem.bias == "free" else 0.0,
             self.radius(problem), batch, self.sampling, self.window(problem), problem.n_threads,

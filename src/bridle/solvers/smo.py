@@ -70,8 +70,8 @@ class Smo(Solver):
         alpha = problem.start_alpha(start)
         known = (alpha * problem.y, problem.expand(Expansion(alpha * problem.y)))
         descent = _core.steps.smo(
-            problem.core_kernel, problem.rows, problem.squared_norms, problem.signed_cost, alpha,
-            _with_bias(problem, *known), problem.bias == "free", self.working_set,
+            problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost,
+            alpha, _with_bias(problem, *known), problem.bias == "free", self.working_set,
             int(self.cache_mb * 1e6), problem.n_threads,
         )  # fmt: skip
         step = 0

@@ -18,6 +18,7 @@ from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import make_rows
+from bridle.matrix.threads import check_threads
 from bridle.structured.problem import Constraint, Cut, StructuredBase
 from bridle.structured.sparse import SparseVector, from_entries
 from numpy.typing import ArrayLike, NDArray
@@ -101,7 +102,7 @@ class ChainProblem(StructuredBase):
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
-        threads = _core.hardware_threads() if n_threads is None else int(n_threads)
+        threads = check_threads(n_threads)
         self.chains = Chains(
             X, offsets, n_labels, labels=labels, cost=cost, transitions=transitions, bias=bias,
             n_threads=max(1, threads),

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
+from bridle.matrix.threads import check_threads
 from bridle.objective.certificate import Source
 from bridle.problems.base import ORACLE, Judgement, Problem
 from bridle.structured.oracle import Oracle
@@ -131,9 +131,7 @@ class StructuredBase(Problem):
             raise ValueError("there are no samples")
         self.C = float(C)
         self.n_rows, self.n_features = n_rows, n_features
-        self.n_threads = _core.hardware_threads() if n_threads is None else int(n_threads)
-        if self.n_threads < 1:
-            raise ValueError(f"n_threads must be at least 1, got {n_threads}")
+        self.n_threads = check_threads(n_threads)
         self.sample_weight = np.ones(n_rows)
         if sample_weight is not None:
             self.sample_weight = check_vector(sample_weight, n_rows, "sample_weight")
