@@ -52,8 +52,8 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
   check_rows(rows, signed_cost, squared_norms, alpha);
   check_blocks(n_blocks);
   const DcdSettings settings{bias, bias_precision, n_blocks, n_threads};
-  return make_steps_by<DualCoordinateDescent, DcdOn>(
-      loss, rows, signed_cost.data(), squared_norms.data(), alpha.data(), settings);
+  return make_steps_by<DualCoordinateDescent, DcdOn>(loss, rows, signed_cost.data(),
+                                                     squared_norms.data(), alpha.data(), settings);
 }
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,

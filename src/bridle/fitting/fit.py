@@ -147,9 +147,9 @@ def fit(
     problems, once the classes are known.
     """
     check_multi_class(task.multi_class)
-    homes = {"memory": _in_memory, "disk": _on_disk, "cluster": _on_cluster}
+    homes = {"disk": _on_disk, "cluster": _on_cluster}
     how = _How(task, effort, extras, start, watch)
-    return homes[home_of(rows)](rows, labels, sample_weight, how)
+    return homes.get(home_of(rows), _in_memory)(rows, labels, sample_weight, how)
 
 
 @dataclass(frozen=True)
