@@ -26,6 +26,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
+from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -46,7 +47,7 @@ class Sums:
     bounded: bool  # hinge: alpha_i <= C_i
 
     @classmethod
-    def of(cls, problem: Any, solution: Solution) -> Sums:
+    def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
         """Without a look at the data."""
         half, loss, S, value = problem.path_sums(solution)
         curvature = (S - value) * problem.C  # hinge: 0
@@ -174,7 +175,7 @@ def path(
 
 
 def path_points(
-    problem: Any, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
+    problem: LinearProblem, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
 ) -> Iterator[PathPoint]:
     """Points from problem.C up to C_max whose intervals meet.
 
@@ -210,6 +211,6 @@ class Start:
     alpha: Array
 
     @classmethod
-    def at(cls, C: float, problem: Any, solution: Solution) -> Start:
+    def at(cls, C: float, problem: LinearProblem, solution: Solution) -> Start:
         """The solution of a problem, for another C: rows at their bound go where it goes."""
         return cls(solution.w, solution.b, problem.rescaled(solution.alpha, C))

@@ -14,6 +14,7 @@ from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
+from bridle.problems.linear import LinearProblem
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds
@@ -58,7 +59,7 @@ def certify(
 
 
 def certify_weights(
-    problem: Any, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
+    problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
 ) -> Certificate:
     """The same for a problem that is there already."""
     primal = problem.primal(w, b)
@@ -133,7 +134,7 @@ def _certify_table(problem: Any, w: NDArray[np.float64], max_seconds: float) -> 
     return Certificate(primal, min(primal, dual), "dual-solver")
 
 
-def _best_dual(problem: Any, primal: float, max_seconds: float) -> Solution:
+def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:
     """Raise the dual until its own error is a small part of the gap that it is to measure."""
     deadline = time.perf_counter() + max_seconds
     start: Any = None

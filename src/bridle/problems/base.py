@@ -47,6 +47,9 @@ class Problem(Protocol):
     C: float
     n_rows: int
     n_features: int
+    # Of problems with weights or a kernel; an oracle has the loss, and no bias.
+    loss: Any = None
+    bias: Any = None
     # Whether the best so far may be asked for at any time: somebody else's code, or a machine, may
     # fail. Certificates before the goal are then worth their price.
     may_fail: bool = False

@@ -93,7 +93,7 @@ class KernelProblem(Problem):
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
-    loss: ClassVar[Hinge] = Hinge()
+    loss = Hinge()
 
     def __init__(
         self,

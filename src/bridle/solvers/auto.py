@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
-from bridle.problems.base import ORACLE
+from bridle.problems.base import ORACLE, Problem
 from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
@@ -29,6 +29,8 @@ from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
 if TYPE_CHECKING:
     from bridle._core import Rng
     from bridle.objective.certificate import Certificate
+    from bridle.problems.linear import LinearProblem
+    from bridle.structured.problem import StructuredBase
 
 # The interior point method takes problems of at most so many multiplications a step, a few
 # milliseconds, and so many entries: it copies the rows into a dense matrix.
@@ -52,7 +54,7 @@ class Auto(Solver):
     hard_margin: ClassVar[bool] = True
 
     @classmethod
-    def refusal(cls, problem: Any) -> str | None:
+    def refusal(cls, problem: Problem) -> str | None:
         """What dcd refuses, too."""
         return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
@@ -65,11 +67,13 @@ class Auto(Solver):
                 return InteriorPoint()
         return DualCoordinateDescent()
 
-    def called(self, problem: Any, last: Any) -> str:
+    def called(self, problem: Problem, last: Any) -> str:
         """With the method that the run has ended with."""
         return f"{self.name} ({last.solver or self.choose(problem).name})"
 
-    def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
+    def iterates(
+        self, problem: LinearProblem, *, start: Any = None, rng: Rng, pace: Pace = None
+    ) -> Iterates:
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
         iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
@@ -100,11 +104,13 @@ class AutoStructured(Solver):
         few = problem.n_features <= FEW_WEIGHTS
         return solver_from("one-slack" if few or problem.cheap_cuts else "bcfw")
 
-    def called(self, problem: Any, last: Any) -> str:
+    def called(self, problem: Problem, last: Any) -> str:
         """With the method that was chosen."""
         return f"{self.name} ({self.choose(problem).name})"
 
-    def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
+    def iterates(
+        self, problem: StructuredBase, *, start: Any = None, rng: Rng, pace: Pace = None
+    ) -> Iterates:
         """The chosen solver's iterates."""
         yield from self.choose(problem).iterates(problem, start=start, rng=rng, pace=pace)
 
@@ -123,7 +129,7 @@ def _to_the_end(iterates: Iterates) -> Passed:
             return last
 
 
-def _while_it_runs(iterates: Iterates, problem: Any) -> Passed:
+def _while_it_runs(iterates: Iterates, problem: LinearProblem) -> Passed:
     """dcd's iterates until it crawls; returns the last one."""
     watch = _Watch(price=newton_passes(problem))
     last = next(iterates)
@@ -147,14 +153,14 @@ def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
             return
 
 
-def newton_fits(problem: Any) -> bool:
+def newton_fits(problem: LinearProblem) -> bool:
     """Whether newton's matrix, features by features, is small."""
     if problem.n_features > FEW_FEATURES or problem.hard_margin:
         return False
     return solver_class("newton").refusal(problem) is None
 
 
-def newton_passes(problem: Any) -> float:
+def newton_passes(problem: LinearProblem) -> float:
     """What newton costs altogether, in passes of dcd: measured, about 20 steps.
 
     A step reads the rows several times, forms sum x x' over the rows near the margin, at several

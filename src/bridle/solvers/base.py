@@ -76,7 +76,7 @@ class Solver:
         return not any(not getattr(loss, need) for need in cls.loss_needs)
 
     @classmethod
-    def refusal(cls, problem: Any) -> str | None:
+    def refusal(cls, problem: Problem) -> str | None:
         """Why this method cannot solve this problem, or None: the only place that decides it."""
         if (missing := cls.lacks(problem)) is not None:
             return f"{cls.name} needs {missing}, which this {type(problem).__name__} does not offer"
@@ -93,17 +93,17 @@ class Solver:
             return f"{cls.name} cannot solve the hard margin (C = inf); use {others}"
         return None
 
-    def check(self, problem: Any) -> None:
+    def check(self, problem: Problem) -> None:
         """Raise ValueError if this method cannot solve this problem."""
         reason = self.refusal(problem)
         if reason is not None:
             raise ValueError(reason)
 
-    def called(self, problem: Any, last: Any) -> str:
+    def called(self, problem: Problem, last: Any) -> str:
         """The name for a solution that ended with this iterate."""
         return self.name
 
-    def precision(self, problem: Any) -> np.dtype[Any]:
+    def precision(self, problem: Problem) -> np.dtype[Any]:
         """The precision in which this method works on this problem."""
         return np.dtype(np.float64) if self.float64 else np.dtype(problem.dtype)
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
-from bridle.problems.base import WEIGHTS
+from bridle.problems.base import WEIGHTS, Problem
+from bridle.problems.linear import LinearProblem
 from bridle.rows.base import RANGES, STEPS
 from bridle.solvers.base import LOSS_NEEDS, Iterates, Pace, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
@@ -51,12 +52,12 @@ class DualCoordinateDescent(Solver):
             raise ValueError(f"blocks must be at least 1, got {self.blocks}")
 
     @classmethod
-    def refusal(cls, problem: Any) -> str | None:
+    def refusal(cls, problem: Problem) -> str | None:
         """Beside what every solver says: a free bias, and rows on disk, need compiled steps."""
         return super().refusal(problem) or uncompiled_refusal(cls.name, problem)
 
     def iterates(
-        self, problem: Any, *, start: Any = None, rng: _core.Rng, pace: Pace = None
+        self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each pass over the active rows; after several if those are few."""
         if STEPS not in problem.offers:
@@ -105,7 +106,7 @@ class DualCoordinateDescent(Solver):
                     descent.unshrink()
 
 
-def uncompiled_refusal(name: str, problem: Any) -> str | None:
+def uncompiled_refusal(name: str, problem: Problem) -> str | None:
     """Why dcd, under this name, cannot take its steps in Python on this problem, or None."""
     if problem.loss.core is not None:
         return None

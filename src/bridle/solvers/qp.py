@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
+from bridle.problems.base import Problem
 from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class QuadraticProgramme(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
 
-    def check(self, problem: Any) -> None:
+    def check(self, problem: Problem) -> None:
         """Also that the data is small, and that the library is there."""
         super().check(problem)
         if problem.n_rows > self.max_rows:

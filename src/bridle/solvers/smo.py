@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.problems.base import KERNEL
+from bridle.problems.base import KERNEL, Problem
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Pace, Solver
 
@@ -49,7 +49,7 @@ class Smo(Solver):
         if not self.cache_mb > 0:
             raise ValueError(f"cache_mb must be positive, got {self.cache_mb}")
 
-    def check(self, problem: Any) -> None:
+    def check(self, problem: Problem) -> None:
         """Also that the cache holds two rows."""
         super().check(problem)
         needed = 2 * problem.n_rows * problem.dtype.itemsize
@@ -59,7 +59,7 @@ class Smo(Solver):
                 f"{needed / 1e6:.3g} MB for {problem.n_rows} rows"
             )
 
-    def precision(self, problem: Any) -> np.dtype[Any]:
+    def precision(self, problem: Problem) -> np.dtype[Any]:
         """Certificates refresh the gradient in float64."""
         return np.dtype(np.float64)
 
