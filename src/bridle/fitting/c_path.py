@@ -26,6 +26,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
+from bridle.objective.point import Point
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
@@ -199,18 +200,9 @@ def path_points(
         if high >= C_max or not solution.converged:
             return
         covered, C = high, min(C_max, high * (high / C) ** 0.8)
-        start = Start.at(C, tried, solution)
+        start = start_at(C, tried, solution)
 
 
-@dataclass(frozen=True)
-class Start:
-    """A warm start at another C."""
-
-    w: Array
-    b: float
-    alpha: Array
-
-    @classmethod
-    def at(cls, C: float, problem: LinearProblem, solution: Solution) -> Start:
-        """The solution of a problem, for another C: rows at their bound go where it goes."""
-        return cls(solution.w, solution.b, problem.rescaled(solution.alpha, C))
+def start_at(C: float, problem: LinearProblem, solution: Solution) -> Point:
+    """The solution of a problem, to go on from at another C: rows at their bound go with it."""
+    return Point(solution.w, solution.b, problem.rescaled(solution.alpha, C))

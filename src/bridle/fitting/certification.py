@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
+from bridle.objective.point import Point
 from bridle.problems.linear import LinearProblem
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -22,13 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from bridle.models.linear import LinearModel
-
-
-@dataclass(frozen=True)
-class _Point:
-    w: NDArray[np.float64]
-    b: float
-    alpha: NDArray[np.float64]
 
 
 def certify(
@@ -144,5 +138,5 @@ def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Sol
         own = found.certificate
         if not found.converged or own.gap <= 0.02 * (primal - own.dual):
             break
-        start = _Point(found.w, found.b, found.alpha)
+        start = Point(found.w, found.b, found.alpha)
     return found

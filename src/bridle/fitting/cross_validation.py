@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle.fitting.c_path import Start, Sums
+from bridle.fitting.c_path import Sums, start_at
 from bridle.fitting.labels import Labels, row_costs
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import AgainstRest, Task
@@ -29,6 +29,7 @@ from bridle.models.deciding import decide
 from bridle.objective.best_scale import scale_within
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import inner, weighted_sum
+from bridle.objective.point import Point
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
@@ -231,13 +232,13 @@ class _Solved:
             return 1.0, found
         return s, Certificate(primal, min(found.dual, primal), found.source)
 
-    def start(self, C: float) -> Start:
+    def start(self, C: float) -> Point:
         """Where to go on from at a larger C: rows at their bound go with it, as far as is good.
 
         As far as D(alpha + t d) = D + t sum_i d_i (1 - p_i) - t^2/2 |w(d)|^2 rises. Where most rows
         are at their bound, that is all the way.
         """
-        start = Start.at(C, self.problem, self.solution)
+        start = start_at(C, self.problem, self.solution)
         alpha = self.solution.alpha
         d = start.alpha - alpha
         moving = np.count_nonzero(d)
@@ -248,7 +249,7 @@ class _Solved:
         curvature = inner(w, w) + constant**2
         rise = float(d.sum()) - inner(d, self.margins)
         t = min(max(rise / curvature, 0.0), 1.0) if curvature > 0 else 1.0
-        return Start(start.w, start.b, alpha + t * d)
+        return Point(start.w, start.b, alpha + t * d)
 
 
 def _run_fold(

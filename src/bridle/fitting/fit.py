@@ -37,6 +37,7 @@ from bridle.models.deciding import check_multi_class, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.objective.losses import loss_from
+from bridle.objective.point import Point
 from bridle.rows.homes import home_of
 from bridle.solving.many import Watcher, without_dual
 from bridle.solving.solution import Solution
@@ -442,14 +443,7 @@ def gathered(problems: Problems, solutions: Solutions) -> tuple[Array | None, st
         return None, str(error)
 
 
-@dataclass(frozen=True)
-class _Point:
-    w: Array
-    b: float
-    alpha: Array | None
-
-
-def _starts(model: Any, problems: Problems) -> list[_Point] | None:
+def _starts(model: Any, problems: Problems) -> list[Point] | None:
     """Where to go on from, one point for each problem; None to start afresh."""
     expected = (n_functions(problems.task.multi_class, problems.labels.n_classes),
                 problems.n_features)  # fmt: skip
@@ -461,6 +455,6 @@ def _starts(model: Any, problems: Problems) -> list[_Point] | None:
     if alpha is not None and alpha.shape[1] != problems.n_rows:
         alpha = None
     return [
-        _Point(w, float(b), None if alpha is None else alpha[k][problems.rows_of(k)])
+        Point(w, float(b), None if alpha is None else alpha[k][problems.rows_of(k)])
         for k, (w, b) in enumerate(zip(coef, model.intercept, strict=True))
     ]

@@ -1,14 +1,20 @@
-"""A point (w, b, alpha): what solvers propose and problems judge."""
+"""Points (w, b, alpha): what solvers start from and propose, and what problems judge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bridle.matrix.arrays import Array
 
-if TYPE_CHECKING:
-    pass
+
+@dataclass(frozen=True)
+class Point:
+    """Where to go on from; a Solution or an Iterate will do as well."""
+
+    w: Any
+    b: float = 0.0
+    alpha: Any = None
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,4 @@ class Iterate:
     alpha: Array | None = None
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
     solver: str = ""  # who proposed it, where one solver has handed over to another
-    direction: bool = (
-        False  # only the direction of w and alpha means anything: judge the best scale
-    )
+    direction: bool = False  # only the direction of w and alpha means anything: at the best scale
