@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bridle import LinearSVC, LinearSVCCV, Status
 from bridle.data.corpus import make_corpus
-from bridle.fitting.c_path import Start
+from bridle.fitting.c_path import start_at
 from bridle.fitting.cross_validation import _Solved
 from bridle.objective.best_scale import best_scale, scale_within
 from bridle.problems.linear import LinearProblem
@@ -147,7 +147,7 @@ def test_a_start_at_a_larger_C_is_no_worse_than_the_whole_step():
         here, there = problem.variant(C=C), problem.variant(C=2 * C)
         solved = _Solved.of(here, solve(here, stop=Gap(1e-6)))
         found = there.dual(solved.start(2 * C).alpha)
-        whole = there.dual(Start.at(2 * C, here, solved.solution).alpha)
+        whole = there.dual(start_at(2 * C, here, solved.solution).alpha)
         stay = there.dual(solved.solution.alpha)
         assert found >= max(whole, stay if C > 0.01 else whole) * (1 - 1e-5)
 
