@@ -86,6 +86,17 @@ def test_a_loss_of_ones_own_is_solved(solver, storage, bias):
     )
 
 
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("solver", ["sgd", "svmsgd", "asgd", "gd"])
+def test_a_loss_of_ones_own_under_the_other_gradient_methods(solver, bias):
+    X, y = two_classes()
+    problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded(), bias=bias)
+    found = bridle.solve(problem, solver, stop=bridle.Gap(1e-2) | bridle.Epochs(500))
+    assert found.converged, found.message
+    assert problem.primal(found.w, found.b) == pytest.approx(found.certificate.primal)
+    assert problem.dual(found.alpha) == pytest.approx(found.certificate.dual)
+
+
 def test_a_loss_of_ones_own_is_compared_and_certified():
     X, y = two_classes()
     problem = bridle.LinearProblem(X, y, 0.05, loss=Rounded())
