@@ -28,6 +28,7 @@ CALLERS = {
     "rows": {"rows"},
     "kernels": {"objective", "rows", "problems"},
     "steps": {"rows", "solvers"},
+    "sums": {"objective"},
     "structured": {"structured"},
     "text": {"data"},
 }

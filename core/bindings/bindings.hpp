@@ -78,6 +78,7 @@ template <class T> nb::object to_numpy(std::vector<T> &&values) {
 
 // One file a topic; where several submodules are named, a topic has something for each.
 void bind_matrix(nb::module_ &matrix);
+void bind_sums(nb::module_ &sums);
 void bind_rows(nb::module_ &rows);
 void bind_rng(nb::module_ &steps);
 void bind_dcd(nb::module_ &steps);

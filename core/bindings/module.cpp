@@ -8,6 +8,9 @@ NB_MODULE(_core, m) {
   m.def("hardware_threads", &bridle::hardware_threads);
   bridle::bind_rng(m);
 
+  auto sums = m.def_submodule("sums", "Sums whose rounding is known.");
+  bridle::bind_sums(sums);
+
   // Rows before all that takes them.
   auto matrix = m.def_submodule("matrix", "Views of matrices, and the one check of their rows.");
   bridle::bind_matrix(matrix);

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 
 #include "rows/append.hpp"
+#include "rows/careful.hpp"
 #include "rows/gram.hpp"
 #include "rows/passes.hpp"
 
@@ -53,6 +54,22 @@ void combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
       rows.view);
 }
 
+void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
+                                    MutableVector<double> out, Vector<double> w, double shift,
+                                    MutableVector<double> scores, int n_threads) {
+  expect_size(coefficients, n_rows(rows), "coefficients");
+  expect_size(out, n_weights(rows), "out");
+  expect_size(w, n_weights(rows), "w");
+  expect_size(scores, n_rows(rows), "scores");
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &r) {
+        careful_combine_and_score(r, coefficients.data(), out.data(), w.data(), shift,
+                                  scores.data(), n_threads);
+      },
+      rows.view);
+}
+
 void weighted_gram_rows(const PyRows &rows, Vector<double> weights,
                         nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
                         int n_threads) {
@@ -97,6 +114,9 @@ void bind_rows(nb::module_ &m) {
   m.def("combine_and_score", &combine_and_score_rows, nb::arg("rows"), nb::arg("coefficients"),
         nb::arg("out"), nb::arg("w"), nb::arg("scores"), nb::arg("n_threads"),
         "Both of the above in one pass over the rows.");
+  m.def("careful_combine_and_score", &careful_combine_and_score_rows, nb::arg("rows"),
+        nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("shift"), nb::arg("scores"),
+        nb::arg("n_threads"), "The same with twice the digits; scores[i] = w . x_i + shift.");
   m.def("weighted_gram", &weighted_gram_rows, nb::arg("rows"), nb::arg("weights"), nb::arg("out"),
         nb::arg("n_threads"), "Lower triangle of out += sum_i weights[i] x_i x_i'.");
   bind_append<float, int32_t>(m);

@@ -120,13 +120,13 @@ template <RowsLike Rows> int64_t sum_blocks(const Rows &rows) {
 }
 
 // Calls add(i, sum) for every row, the sums being private to blocks, and adds those up in w.
-template <RowsLike Rows, class Add>
-void sum_rows(const Rows &rows, double *w, int n_threads, Add &&add) {
+template <RowsLike Rows, class Sum, class Add>
+void sum_rows(const Rows &rows, Sum *w, int n_threads, Add &&add) {
   const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
-  std::vector<double> partial(static_cast<size_t>((n_blocks - 1) * width));
-  std::fill_n(w, width, 0.0);
+  std::vector<Sum> partial(static_cast<size_t>((n_blocks - 1) * width));
+  std::fill_n(w, width, Sum{});
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
-    double *sum = block == 0 ? w : partial.data() + (block - 1) * width;
+    Sum *sum = block == 0 ? w : partial.data() + (block - 1) * width;
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
     for (int64_t i = begin; i < end; ++i)
       add(i, sum);
