@@ -47,6 +47,17 @@ bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_th
       .canonical;
 }
 
+int64_t most_entries(const PyRows &rows) {
+  return std::visit(
+      [](const auto &r) {
+        int64_t most = 0;
+        for (int64_t i = 0; i < r.n_rows; ++i)
+          most = std::max(most, r.row_nnz(i));
+        return most;
+      },
+      rows.view);
+}
+
 } // namespace
 
 void bind_matrix(nb::module_ &m) {
@@ -62,6 +73,7 @@ void bind_matrix(nb::module_ &m) {
   bind_csr<double, int64_t>(m);
   bind_dense<float>(m);
   bind_dense<double>(m);
+  m.def("most_entries", &most_entries, nb::arg("rows"), "How many the fullest row has.");
   m.def("scan", &scan_rows, nb::arg("rows"), nb::arg("squared_norms"), nb::arg("n_threads"),
         "Check every row and fill in its squared length; True if all columns are in order.");
 }

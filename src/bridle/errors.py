@@ -19,3 +19,7 @@ class OracleError(RuntimeError):
 
 class ModelError(ValueError):
     """A file that is no model that can be read; the message says which and why."""
+
+
+class LossError(ValueError):
+    """A loss whose value and dual value contradict each other; the message names it."""

@@ -24,9 +24,10 @@ import numpy as np
 from bridle.fitting.problems import Task, linear_problem
 from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias
-from bridle.objective.certificate import Certificate
+from bridle.objective.certificate import Certificate, Source
 from bridle.objective.losses import Hinge, Loss
 from bridle.objective.point import Point
+from bridle.objective.rounding import ZERO, Interval
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
@@ -37,33 +38,43 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Sums:
-    """What a solution needs to be judged at another C, in O(1)."""
+    """What a solution needs to be judged at another C, in O(1), rounding included."""
 
     C: float
-    half_squared_norm: float  # 1/2 |w|^2, of the primal's weights
-    loss: float  # L
-    alpha: float  # S
-    squared_norm: float  # N, of the dual's weights
-    curvature: float  # Q
+    half_squared_norm: Interval  # 1/2 |w|^2, of the primal's weights
+    loss: Interval  # L
+    alpha: Interval  # S
+    squared_norm: Interval  # N, of the dual's weights
+    curvature: Interval  # Q
     bounded: bool  # hinge: alpha_i <= C_i
 
     @classmethod
     def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
         """Without a look at the data."""
-        half, loss, S, value = problem.path_sums(solution)
-        curvature = (S - value) * problem.C  # hinge: 0
-        N = 2.0 * (value - solution.certificate.dual)
-        return cls(problem.C, half, loss, S, N, curvature, problem.loss.bounded_dual)
+        of_w, of_alpha = solution.primal_terms, solution.dual_terms
+        if of_w is None or of_alpha is None:
+            raise ValueError("this solution does not say what its certificate is made of")
+        bounded, S = problem.loss.bounded_dual, of_alpha.total
+        curvature = ZERO if bounded else (S - of_alpha.value).within(0.0, math.inf) * problem.C
+        return cls(
+            problem.C, of_w.half_norm, of_w.loss / problem.C, S, of_alpha.squared_norm, curvature,
+            bounded,
+        )  # fmt: skip
 
     def certificate(self, C: float) -> Certificate:
         """The certificate of the same w and of the best scale of the same alpha at another C."""
         half = 0.5 * self.squared_norm + self.curvature / C
-        scale = self.alpha / (2.0 * half) if half > 0 else math.inf
+        # Whatever scale is feasible proves something: the best one need not be known exactly.
+        scale = self.alpha.low / (2.0 * half.high) if half.high > 0 else 0.0
         if self.bounded:
-            scale = min(scale, C / self.C)
-        dual = scale * self.alpha - scale**2 * half if math.isfinite(scale) else 0.0
-        primal = self.half_squared_norm + C * self.loss
-        return Certificate(primal, min(dual, primal), "repair" if self.C != C else "solver")
+            scale = min(scale, (Interval(C, C) / self.C).low)
+        scale = max(scale, 0.0) if math.isfinite(scale) else 0.0
+        s = Interval(scale, scale)
+        dual = s * self.alpha - s.squared() * half
+        primal = self.half_squared_norm + self.loss * C
+        rounding = primal.width + dual.width
+        source: Source = "repair" if self.C != C else "solver"
+        return Certificate(primal.high, max(dual.low, 0.0), source, rounding)
 
     def edge(self, gap: float, towards: float) -> float:
         """The C nearest to `towards` up to which the relative gap stays within `gap`."""

@@ -58,7 +58,10 @@ def certify_weights(
     """The same for a problem that is there already."""
     primal = problem.primal(w, b)
     bound = _best_dual(problem, primal, max_seconds)
-    return Certificate(primal, min(primal, bound.certificate.dual), "dual-solver")
+    certificate = Certificate(primal, bound.certificate.dual, "dual-solver")
+    if certificate.dual > certificate.primal:
+        raise problem.contradicted(certificate)
+    return certificate
 
 
 def certify_model(
@@ -125,7 +128,7 @@ def _certify_table(problem: Any, w: NDArray[np.float64], max_seconds: float) -> 
         dual = max(dual, own.dual)
         if own.relative_gap > tol or own.gap <= 0.02 * (primal - dual):
             break
-    return Certificate(primal, min(primal, dual), "dual-solver")
+    return Certificate(primal, dual, "dual-solver")
 
 
 def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:

@@ -28,9 +28,11 @@ from bridle.matrix.blas import one_blas_thread
 from bridle.models.deciding import decide
 from bridle.objective.best_scale import scale_within
 from bridle.objective.certificate import Certificate
-from bridle.objective.losses import inner, weighted_sum
+from bridle.objective.losses import inner
 from bridle.objective.point import Point
+from bridle.objective.rounding import Interval, U, gamma
 from bridle.problems.linear import LinearProblem
+from bridle.rows.base import quick_error
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.many import Shares
@@ -201,6 +203,7 @@ class _Solved:
     sums: Sums
     scores: Array  # of all rows
     margins: Array
+    error: float  # of the margins, at most
 
     @classmethod
     def of(cls, problem: LinearProblem, solution: Solution) -> _Solved:
@@ -208,7 +211,10 @@ class _Solved:
         scores = solution.scores
         if scores is None:
             scores = problem.scores(solution.w, solution.b)
-        return cls(problem, solution, Sums.of(problem, solution), scores, problem.y * scores)
+        joined = problem.join(solution.w, solution.b)
+        error = quick_error(problem.rows, joined) + gamma(16) * abs(solution.b)
+        sums = Sums.of(problem, solution)
+        return cls(problem, solution, sums, scores, problem.y * scores, error)
 
     def at(self, C: float) -> tuple[float, Certificate | None]:
         """The scale at which these weights do well at another, larger C; their certificate there.
@@ -223,14 +229,16 @@ class _Solved:
         found = self.sums.certificate(C)
         if not loss.unit_slope:
             return 1.0, found
-        weights, squared_norm = self.problem.sample_weight, 2.0 * self.sums.half_squared_norm
-        s = scale_within(self.margins, squared_norm, C * weights, 1.0, C / self.sums.C)
-        primal = 0.5 * s * s * squared_norm + C * weighted_sum(
-            weights, loss.value(s * self.margins)
-        )
-        if primal >= found.primal:
+        cost, half = C * self.problem.sample_weight, self.sums.half_squared_norm
+        s = scale_within(self.margins, 2.0 * half.high, cost, 1.0, C / self.sums.C)
+        # The weights that are meant are s w, each of them rounded.
+        scaled = Interval.around(s, 4 * U * s).squared() * half
+        error = 2.0 * s * self.error
+        losses = loss.sum_between(s * self.margins, error, cost) * Interval.around(1.0, 4 * U)
+        primal = scaled + losses
+        if primal.high >= found.primal:
             return 1.0, found
-        return s, Certificate(primal, min(found.dual, primal), found.source)
+        return s, Certificate(primal.high, found.dual, found.source, primal.width + found.rounding)
 
     def start(self, C: float) -> Point:
         """Where to go on from at a larger C: rows at their bound go with it, as far as is good.

@@ -1,7 +1,8 @@
 """How good is it, and how do we know: certificates, and the trace of how they came about.
 
 For any w and any feasible alpha, weak duality says D(alpha) <= min P <= P(w): the difference is a
-proof of how far from optimal w can be at most.
+proof of how far from optimal w can be at most. What is reported of P is an upper bound and of D a
+lower one, rounding included: see `bridle.objective.rounding`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from bridle.objective.rounding import ZERO, Interval, U
 
 # "solver": the solver's own dual point. "repair": the problem made one feasible.
 # "dual-solver": found by another solver, which only certify() may ask for.
@@ -25,6 +27,7 @@ class Certificate:
     primal: float
     dual: float
     source: Source = "solver"
+    rounding: float = 0.0  # how much of P - D is what rounding may have done
 
     @property
     def gap(self) -> float:
@@ -38,7 +41,8 @@ class Certificate:
             return 0.0
         if not np.isfinite(self.primal):
             return float("inf")
-        return self.gap / self.primal
+        part = self.gap / self.primal
+        return part if self.dual == 0.0 else part * (1.0 + 8.0 * U)  # never less than it is
 
     @property
     def suboptimality_bound(self) -> float:
@@ -60,6 +64,25 @@ class Certificate:
         )
 
 
+@dataclass(frozen=True)
+class PrimalTerms:
+    """What a primal value is made of."""
+
+    half_norm: Interval  # 1/2 |w|^2
+    loss: Interval  # sum_i C_i loss
+
+
+@dataclass(frozen=True)
+class DualTerms:
+    """What a dual value is made of."""
+
+    total: Interval  # sum alpha_i
+    value: Interval  # the dual value but for 1/2 |w(alpha)|^2
+    squared_norm: Interval  # |w(alpha)|^2
+
+
+NO_TERMS = DualTerms(ZERO, ZERO, ZERO)
+
 # Where nothing has been proven: any w is a solution of some value, and no objective is negative.
 UNCERTIFIED = Certificate(float("inf"), 0.0, "dual-solver")
 
@@ -69,9 +92,12 @@ def total(certificates: Sequence[Certificate]) -> Certificate:
     worst: Source = max(
         (c.source for c in certificates), key=("solver", "repair", "dual-solver").index
     )
-    return Certificate(
-        sum(c.primal for c in certificates), sum(c.dual for c in certificates), worst
-    )
+    primal = sum((Interval(c.primal, c.primal) for c in certificates), start=ZERO)
+    dual = sum((Interval(c.dual, c.dual) for c in certificates), start=ZERO)
+    if len(certificates) == 1:
+        return certificates[0]
+    rounding = sum(c.rounding for c in certificates)
+    return Certificate(primal.high, dual.low, worst, rounding)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.objective import rounding
 from bridle.objective.bias import convex_bias, hinge_bias, squared_hinge_bias, widest_bias
+from bridle.objective.rounding import Interval, gamma
+
+
+# Of a loss's `value`, and of the terms of its `dual_value`: more than any formula here or of a few
+# elementary functions needs.
+VALUE_ROUNDINGS = 32
 
 
 def inner(a: Array, b: Array) -> float:
@@ -75,6 +82,35 @@ class Loss:
     def dual_value(self, alpha: Array, cost: Array) -> float:
         """The part of the dual that is not 1/2 |w|^2."""
         raise NotImplementedError
+
+    def sum_between(self, p: Array, error: float | Array, cost: Array) -> Interval:
+        """sum_i C_i loss, where each margin, less the error or more, is known up to the error.
+
+        `value` never rises, and is trusted up to VALUE_ROUNDINGS.
+        """
+        ends = (self._sum(p + error, cost).low, self._sum(p - error, cost).high)
+        return Interval(*ends) * Interval.around(1.0, gamma(VALUE_ROUNDINGS))
+
+    def _sum(self, p: Array, cost: Array) -> Interval:
+        with np.errstate(over="ignore"):
+            return rounding.product(cost, np.ascontiguousarray(self.value(p), np.float64))
+
+    def dual_between(self, alpha: Array, cost: Array) -> Interval:
+        """The part of the dual that is not 1/2 |w|^2, rounding included.
+
+        Its terms are min_p C_i loss(p) + alpha_i p, so at most C_i loss(target) + alpha_i target:
+        what is positive among them is no more than the sum of these, and so is what is negative but
+        for the value itself.
+        """
+        value = self.dual_value(alpha, cost)
+        positive = self.highest_dual_value(rounding.total(alpha), rounding.total(cost)).high
+        roundings = len(alpha) + VALUE_ROUNDINGS
+        return Interval.around(value, gamma(roundings) * (2.0 * positive + abs(value)))
+
+    def highest_dual_value(self, alpha: Interval, cost: Interval) -> Interval:
+        """A bound on `dual_value` by the sums of alpha and of the costs alone."""
+        at_target = float(self.value(np.array([self.target]))[0])
+        return abs(self.target) * alpha + at_target * cost
 
     def squared_radius(self, cost: Array) -> float:
         """A bound on |w*|^2: 1/2 |w*|^2 <= P(0), if nothing better is known."""
@@ -135,6 +171,9 @@ class Hinge(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return float(alpha.sum())
 
+    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+        return rounding.total(alpha)
+
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum())
 
@@ -162,8 +201,21 @@ class SquaredHinge(Loss):
         return np.where(cost > 0, np.inf, 0.0)
 
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
-        used = alpha > 0
-        return float(alpha.sum() - np.sum(alpha[used] ** 2 / (4.0 * cost[used])))
+        return self.dual_between(alpha, cost).middle
+
+    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+        return rounding.total(alpha) - self.curvature(alpha, cost)
+
+    def curvature(self, alpha: Array, cost: Array) -> Interval:
+        """sum_i alpha_i^2 / (4 C_i), where a variable without a cost is 0."""
+        used = cost > 0
+        ratio = np.zeros(len(alpha))
+        with np.errstate(over="ignore"):
+            np.divide(alpha, cost, out=ratio, where=used)
+        # The costs are rounded, and the ratios rounded or underflown.
+        underflow = rounding.TINY * rounding.total(alpha).high
+        found = rounding.product(alpha, ratio) * Interval.around(0.25, gamma(2))
+        return found + Interval(0.0, underflow)
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum()) / 2.0
@@ -197,6 +249,9 @@ class PerceptronLoss(Loss):
 
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return 0.0
+
+    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+        return rounding.ZERO
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return 0.0

@@ -127,6 +127,12 @@ def total(a: Array) -> Interval:
     return _known(value, size, len(a), 0.0)
 
 
+def size(a: Array) -> float:
+    """sum_i |a_i|, or a little more."""
+    value, absolute = _core.sums.total(a)
+    return _known(absolute, absolute, len(a), 0.0).high
+
+
 def product(a: Array, b: Array) -> Interval:
     """sum_i a_i b_i."""
     value, size = _core.sums.inner(a, b)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective.certificate import Source
+from bridle.objective.certificate import Certificate, DualTerms, PrimalTerms, Source
 from bridle.objective.point import Iterate
 
 # What solvers may need of a problem. Its rows may offer more: see `bridle.rows.base`.
@@ -20,7 +20,8 @@ ORACLE = "oracle"  # the most violated constraint of each row
 class Judgement:
     """What a problem says of an iterate: a primal value of (w, b) and a dual value of alpha.
 
-    The arrays are the judgement's own, never the solver's.
+    The primal value is an upper bound and the dual value a lower bound of what they are exactly,
+    for the numbers that are returned. The arrays are the judgement's own, never the solver's.
     """
 
     w: Any  # of the iterate's own kind
@@ -33,6 +34,10 @@ class Judgement:
     # structural problems, a Combination of constraints.
     infeasible: Any = None
     scores: Array | None = None  # of every row by (w, b), if all of them were at hand
+    # Of linear problems, what the two values are made of; and what rounding did to each, at most.
+    terms: tuple[PrimalTerms, DualTerms] | None = None
+    primal_rounding: float = 0.0
+    dual_rounding: float = 0.0
 
     @property
     def rows_of_proof(self) -> int:
@@ -68,6 +73,13 @@ class Problem(Protocol):
     def hard_margin(self) -> bool:
         """Whether C is infinite."""
         return bool(np.isinf(self.C))
+
+    def contradicted(self, certificate: Certificate) -> Exception:
+        """What to say where a dual value is above a primal one, which nothing true can do."""
+        return RuntimeError(
+            f"a lower bound of {certificate.dual!r} is above the value {certificate.primal!r} that "
+            f"was reached: a defect of bridle, or of the problem; please report it"
+        )
 
     def judge(self, iterate: Iterate) -> Judgement:
         """The primal value of the iterate and the dual value of a feasible point made of it."""

@@ -21,9 +21,12 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.bias import BIASES, Bias, bias_precision
-from bridle.objective.certificate import Source
-from bridle.objective.losses import Hinge, Loss, inner, loss_from
+from bridle.errors import LossError
+from bridle.objective import rounding
+from bridle.objective.certificate import NO_TERMS, Certificate, DualTerms, PrimalTerms, Source
+from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.point import Iterate
+from bridle.objective.rounding import TINY, U, ZERO, Interval
 from bridle.objective.scaling import C_to_lam, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
 from bridle.rows.base import SCORES, Findings
@@ -220,19 +223,22 @@ class LinearProblem(Problem):
         return scores if self.bias == "none" or self.rows.constant else scores + b
 
     def primal(self, w: ArrayLike, b: float = 0.0) -> float:
-        """P(w, b)."""
+        """P(w, b), or a little more: no less than it is exactly."""
         if self.bias == "none" and b != 0:
             raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
         joined = self.join(w, b)
-        return 0.5 * inner(joined, joined) + float(self.sides.primal_loss(joined, b))
+        half: Interval = 0.5 * rounding.product(joined, joined)
+        return (half + self.sides.primal_loss(joined, b)).high
 
     def dual(self, alpha: ArrayLike) -> float:
-        """D(alpha); minus infinity outside the feasible set."""
+        """D(alpha), or a little less: no more than it is exactly. Minus infinity if not feasible.
+
+        What rounding has put outside the feasible set is moved into it.
+        """
         alpha = check_vector(alpha, self.n_rows, "alpha")
         if not self.sides.is_feasible(alpha, ROUNDING):
             return -np.inf
-        joined, value, *_ = self.sides.dual_sums(alpha)
-        return float(value) - 0.5 * inner(joined, joined)
+        return float(self.sides.dual_sums(alpha).dual().low)
 
     def weights(self, alpha: ArrayLike) -> Array:
         """w(alpha) = sum_i alpha_i y_i x_i."""
@@ -246,16 +252,9 @@ class LinearProblem(Problem):
         return self.split(joined)[1]
 
     def _joined_weights(self, alpha: ArrayLike) -> Array:
-        joined: Array = self.sides.dual_sums(check_vector(alpha, self.n_rows, "alpha"))[0]
+        alpha = check_vector(alpha, self.n_rows, "alpha")
+        joined: Array = self.sides.dual_sums(alpha).w_alpha
         return joined
-
-    def path_sums(self, solution: Any) -> tuple[float, float, float, float]:
-        """1/2 |w|^2, sum loss / C, sum alpha, and the dual but for 1/2 |w|^2: for the C path."""
-        joined = self.join(solution.w, solution.b)
-        half = 0.5 * inner(joined, joined)
-        loss = max(0.0, solution.certificate.primal - half) / self.C
-        value, total = self.sides.dual_value(solution.alpha)
-        return half, loss, total, value
 
     def rescaled(self, alpha: Any, C: float) -> Any:
         """Dual variables to start from at another C: those at their bound go where it goes."""
@@ -293,12 +292,27 @@ class LinearProblem(Problem):
         found = self._find(iterate)
         if self.hard_margin:
             return self._judge_hard(found)
-        joined, alpha, dual = found.joined, found.alpha, found.judged.dual
-        primal = 0.5 * inner(joined, joined) + found.loss
-        if dual < 0 and (origin := self.sides.zeros()) is not None:  # which does better
-            alpha, dual = origin, 0.0
-        w = np.array(joined[:-1])
-        return Judgement(w, found.b, primal, alpha, dual, _source(found), scores=found.scores)
+        alpha, dual, judged = found.alpha, found.judged.dual(), found.judged
+        of_w = PrimalTerms(found.half_norm(), found.loss)
+        of_alpha = DualTerms(judged.total, judged.value, judged.length().squared())
+        primal = of_w.half_norm + of_w.loss
+        if dual.low < 0 and (origin := self.sides.zeros()) is not None:  # which does better
+            alpha, dual, of_alpha = origin, ZERO, NO_TERMS
+        return Judgement(
+            np.array(found.joined[:-1]), found.b, primal.high, alpha, dual.low, _source(found),
+            scores=found.scores, terms=(of_w, of_alpha), primal_rounding=primal.width,
+            dual_rounding=dual.width,
+        )  # fmt: skip
+
+    def contradicted(self, certificate: Certificate) -> Exception:  # noqa: D102
+        if self.loss.core is not None:
+            return super().contradicted(certificate)
+        return LossError(
+            f"the loss {self.loss.name!r} contradicts itself: its dual value {certificate.dual:.9g} "
+            f"is above the primal value {certificate.primal:.9g} that was reached; either its "
+            f"dual_value is too large or its value too small somewhere (-C loss*(-alpha / C) is "
+            f"the least that C loss(p) + alpha p can be, for any p)"
+        )
 
     def _find(self, iterate: Iterate) -> Findings:
         found: Findings = self.sides.judge(iterate, self.join(iterate.w, iterate.b))
@@ -308,21 +322,34 @@ class LinearProblem(Problem):
         """Both points at their best scale: smallest margin 1, and D(t alpha) at its largest."""
         joined, b, alpha = found.joined, found.b, found.alpha
         assert found.scores is not None
-        smallest = float((self.y * found.scores)[self.cost > 0].min())
-        primal, proof = np.inf, None
+        smallest = self._smallest_margin(found)
+        primal, proof = Interval(np.inf, np.inf), None
         if smallest > 0:
             joined, b = joined / smallest, b / smallest
-            primal = 0.5 * inner(joined, joined)
+            primal = 0.5 * rounding.product(joined, joined)
         else:
             from bridle.problems.hard_margin import infeasibility_proof
 
             proof = infeasibility_proof(self, alpha)
-        total, w_alpha = found.judged.total, found.judged.w_alpha
-        squared = inner(w_alpha, w_alpha)
-        t = total / squared if squared > 0 else 1.0
-        dual = t * total - 0.5 * t * t * squared
+        # t alpha rounds, too: a part u of each variable and of what it contributes.
+        total, longest = found.judged.total, found.judged.longest
+        squared = (found.judged.length() + Interval(0.0, 4 * U * total.high * longest)).squared()
+        t = total.low / squared.high if squared.high > 0 else 1.0
+        t = t if np.isfinite(t) else 1.0
+        rounded = Interval.around(t, 2 * U * t)
+        dual = rounded * total - 0.5 * (rounded.squared() * squared)
         w = np.array(joined[:-1])
-        return Judgement(w, b, primal, t * alpha, dual, _source(found), proof)
+        return Judgement(
+            w, b, primal.high, t * alpha, dual.low, _source(found), proof,
+            primal_rounding=primal.width, dual_rounding=dual.width,
+        )  # fmt: skip
+
+    def _smallest_margin(self, found: Findings) -> float:
+        """No more than it is, also when w is divided by it, which rounds every weight."""
+        lengths = np.sqrt(self.squared_norms) + np.sqrt(TINY)
+        moved = 4 * U * (rounding.length(found.joined).high * lengths + abs(found.b))
+        margins = (self.y * found.scores - (found.error + moved))[self.cost > 0]
+        return float(margins.min()) * (1.0 - 16 * U)
 
 
 def _source(found: Findings) -> Source:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective.losses import Loss, inner, weighted_sum
+from bridle.objective import rounding
+from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
+from bridle.objective.rounding import TINY, U, ZERO, Interval, gamma
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -80,9 +82,75 @@ class Piece:
     where: slice
 
     @classmethod
-    def of(cls, rows: MemoryRows, y: Array, cost: Array, loss: Loss, where: slice) -> Piece:
-        """With the bounds that the loss puts on the dual variables."""
-        return cls(rows, y, cost, np.copysign(cost, y), loss.upper(cost), where)
+    def of(
+        cls, rows: MemoryRows, y: Array, C: float, weight: Array | None, loss: Loss, where: slice
+    ) -> Piece:
+        """With C_i = C c_i and the bounds that the loss puts on the dual variables."""
+        if weight is None:
+            cost = np.full(len(y), C)
+            return cls(rows, y, cost, np.copysign(cost, y), loss.upper(cost), where)
+        # An infinite C of nothing is nothing.
+        cost = C * weight if np.isfinite(C) else np.where(weight > 0, C, 0.0)
+        # Costs are products, and rounded: the box is that of what they are at least.
+        least = rounding.below(cost, rounding.is_power_of_two(weight) | (cost == 0))
+        return cls(rows, y, cost, np.copysign(cost, y), loss.upper(least), where)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one look at some rows found: sum a_i x_i and w.x_i, and how far off they may be."""
+
+    combined: Array
+    drift: float  # the length of the error of `combined`, at most
+    scores: Array
+    error: Any  # of each score, or of all of them, at most; with room for one more rounding
+
+    def shifted(self, b: float) -> Pass:
+        """With a bias in the scores."""
+        return replace(self, scores=self.scores + b, error=self.error + gamma(16) * abs(b))
+
+    def scaled(self, s: float) -> Pass:
+        """The scores of s w, rounded, instead of w."""
+        return replace(self, scores=s * self.scores, error=2.0 * s * self.error)
+
+
+def quick_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
+    """In float64, with bounds that cost nothing: those of the longest row for all of them."""
+    combined, scores = rows.combine_and_score(a, w)
+    found = Pass(combined, quick_drift(rows, a), scores, quick_error(rows, w))
+    return found.shifted(b) if b != 0 else found
+
+
+def quick_error(rows: MemoryRows, w: Array) -> float:
+    """How far any of the scores may be off, at most."""
+    n = rows.most_entries
+    return gamma(n + 16) * (rounding.length(w) * rows.largest_length).high + n * TINY
+
+
+def quick_drift(rows: MemoryRows, a: Array) -> float:
+    """The length of the error of sum a_i x_i, at most."""
+    sizes = rounding.size(a)
+    return gamma(rows.n_rows + 16) * sizes * rows.largest_length + _underflow(rows)
+
+
+def careful_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
+    """With twice the digits, and row by row: for gaps that are not much larger than rounding."""
+    combined, scores = rows.careful_combine_and_score(a, w, b)
+    lengths = np.sqrt(rows.squared_norms) * (1.0 + gamma(rows.most_entries + 16)) + math.sqrt(TINY)
+    n = rows.most_entries
+    reach = rounding.length(w).high * lengths + abs(b)
+    # The products' own errors are of second order; what is returned of their sum is rounded once.
+    error = 8 * U * np.abs(scores) + 2.0 * gamma(n + 16) ** 2 * reach + n * TINY
+    if rows.constant:  # b is known as the weight of the constant feature, which was rounded
+        error = error + 4 * U * abs(rows.constant * float(w[-1]))
+    sizes = rounding.product(np.abs(a), lengths).high
+    drift = 4 * U * rounding.length(combined).high + 2.0 * gamma(rows.n_rows + 16) ** 2 * sizes
+    return Pass(combined, drift + _underflow(rows), scores, error)
+
+
+def _underflow(rows: MemoryRows) -> float:
+    """The length of what products that are too small to be numbers may add up to."""
+    return rows.n_rows * math.sqrt(rows.n_features + 1.0) * TINY
 
 
 @dataclass(frozen=True)
@@ -90,44 +158,74 @@ class Judged:
     """A share of a certificate, or the whole of it: sums over rows at (w, alpha)."""
 
     w_alpha: Array  # sum alpha_i y_i x_i
-    value: float  # the dual value but for 1/2 |w(alpha)|^2
-    total: float  # sum alpha_i
-    balance: float  # sum alpha_i y_i
+    drift: float  # the length of what rounding did to it, at most
+    value: Interval  # the dual value but for 1/2 |w(alpha)|^2
+    total: Interval  # sum alpha_i
+    balance: Interval  # sum alpha_i y_i
+    longest: float = 0.0  # |x_i|, at most
     moved: float = 0.0  # how far alpha had to go into its box, in sum
     shifted: float = 0.0  # the same, and to the balance that a free bias asks for
-    loss: float = 0.0  # sum C_i loss, where the bias is known
+    loss: Interval = ZERO  # sum C_i loss, where the bias is known
     errors: int = 0  # rows that w puts on the wrong side, where somebody counts them
     bracket: tuple[float, float] = (np.inf, -np.inf)  # of the breakpoints of a free bias
 
-    @property
-    def dual(self) -> float:
-        """D(alpha)."""
-        return self.value - 0.5 * inner(self.w_alpha, self.w_alpha)
+    def length(self) -> Interval:
+        """|w(alpha)|."""
+        found = rounding.length(self.w_alpha)
+        return (found + Interval(-self.drift, self.drift)).within(0.0, math.inf)
+
+    def dual(self) -> Interval:
+        """D(alpha), where sum alpha_i y_i need not be 0."""
+        return self.value - 0.5 * self.length().squared()
+
+    def balanced(self, highest: Interval) -> Judged:
+        """Of the point whose heavier class is scaled down until sum alpha_i y_i = 0 exactly.
+
+        It is |r| / heavier of that class away, r the balance as it is. The dual value is concave
+        and not negative at 0, so it falls by no more than that part of its positive terms, whose
+        sum is at most `highest`; w(alpha) moves by no more than |r| |x|.
+        """
+        r = self.balance.size
+        heavier = (0.5 * (self.total + r)).low
+        part = min(1.0, (Interval(r, r) / heavier).high) if heavier > 0 else float(r > 0)
+        return replace(
+            self, value=self.value - Interval(0.0, part) * highest, total=self.total - r,
+            balance=ZERO, drift=self.drift + 2.0 * r * self.longest,
+        )  # fmt: skip
 
 
 def judge_piece(
-    piece: Piece, loss: Loss, own: Array | None, w: Array, scales: tuple[float, float]
-) -> tuple[Judged, Array, Array]:
-    """A piece's share, with the feasible alpha that was judged and the scores of its rows.
+    piece: Piece, loss: Loss, own: Array | None, w: Array, b: float, scales: tuple[float, float]
+) -> tuple[Judged, Array, Pass]:
+    """A piece's share, with the feasible alpha that was judged and the look at its rows.
 
-    own: the solver's dual variables, or None. scales: of alpha above and below, see `balance`.
+    own: the solver's dual variables, or None. b: a bias that is not among the weights. scales: of
+    alpha above and below, see `balance`.
     """
     inside = np.zeros(len(piece.y)) if own is None else np.asarray(own)
     clipped = np.clip(inside, 0.0, piece.upper)
     alpha = clipped if scales == (1.0, 1.0) else clipped * np.where(piece.y > 0, *scales)
-    w_alpha, scores = piece.rows.combine_and_score(alpha * piece.y, w)
+    look = quick_look(piece.rows, alpha * piece.y, w, b)
     moved = float(np.abs(clipped - inside).sum())
-    judged = Judged(
-        w_alpha=w_alpha, value=loss.dual_value(alpha, piece.cost), total=float(alpha.sum()),
-        balance=inner(alpha, piece.y), moved=moved,
+    judged = replace(
+        dual_share(piece, loss, alpha, look.combined, look.drift), moved=moved,
         shifted=moved if alpha is clipped else float(np.abs(alpha - inside).sum()),
     )  # fmt: skip
-    return judged, alpha, scores
+    return judged, alpha, look
 
 
-def loss_at(piece: Piece, loss: Loss, scores: Array) -> float:
-    """sum C_i loss(y_i s_i)."""
-    return weighted_sum(piece.cost, loss.value(piece.y * scores))
+def dual_share(piece: Piece, loss: Loss, alpha: Array, combined: Array, drift: float) -> Judged:
+    """A piece's share of the dual value of a feasible alpha, of whose weights this is known."""
+    return Judged(
+        combined, drift, loss.dual_between(alpha, piece.cost), rounding.total(alpha),
+        rounding.product(alpha, piece.y), piece.rows.largest_length,
+    )  # fmt: skip
+
+
+def loss_at(piece: Piece, loss: Loss, scores: Array, error: Any) -> Interval:
+    """sum C_i loss(y_i s_i), of scores that are known up to an error."""
+    # The costs are rounded products.
+    return loss.sum_between(piece.y * scores, error, piece.cost) * Interval.around(1.0, 2 * U)
 
 
 def bias_bracket(piece: Piece, loss: Loss, scores: Array) -> tuple[float, float]:
@@ -137,23 +235,29 @@ def bias_bracket(piece: Piece, loss: Loss, scores: Array) -> tuple[float, float]
 
 
 def total(parts: Iterable[Judged]) -> Judged:
-    """The whole: exact sums, whatever the number of parts, of which one is in memory at a time."""
+    """The whole, whatever the number of parts, of which one is in memory at a time."""
     w_alpha: Array | None = None
-    names = ("value", "total", "balance", "moved", "shifted", "loss")
-    columns: dict[str, list[float]] = {name: [] for name in names}
+    names = ("value", "total", "balance", "loss")
+    sums = dict.fromkeys(names, ZERO)
+    drift = moved = shifted = longest = 0.0
     errors, low, high = 0, np.inf, -np.inf
     for part in parts:  # in their order, whoever answered first
         if w_alpha is None:
             w_alpha = part.w_alpha
         else:
             w_alpha += part.w_alpha
-        for name, column in columns.items():
-            column.append(getattr(part, name))
+            drift += U * rounding.length(w_alpha).high  # of this addition
+        drift, longest = drift + part.drift, max(longest, part.longest)
+        for name in names:
+            sums[name] = sums[name] + getattr(part, name)
+        moved, shifted = moved + part.moved, shifted + part.shifted
         errors += part.errors
         low, high = min(low, part.bracket[0]), max(high, part.bracket[1])
     assert w_alpha is not None
-    sums = {name: math.fsum(column) for name, column in columns.items()}
-    return Judged(w_alpha, **sums, errors=errors, bracket=(low, high))
+    return Judged(
+        w_alpha, drift * (1.0 + 1e-9), **sums, longest=longest, moved=moved, shifted=shifted,
+        errors=errors, bracket=(low, high),
+    )  # fmt: skip
 
 
 def draw(y: Array, cost: Array, n: int, seed: int) -> NDArray[np.intp]:
@@ -181,11 +285,22 @@ class Findings:
 
     joined: Array  # w with the weight of the constant feature
     b: float
-    loss: float
+    loss: Interval
     judged: Judged
     alpha: Any  # an array, or a handle on dual variables that stay elsewhere
     repaired: bool
     scores: Array | None = None  # with the bias, of rows in memory
+    error: Any = 0.0  # of the scores, at most
+
+    def half_norm(self) -> Interval:
+        """1/2 |w|^2."""
+        return 0.5 * rounding.product(self.joined, self.joined)
+
+    def blurred(self) -> bool:
+        """Whether rounding is more than a tenth of the gap."""
+        primal, dual = self.half_norm() + self.loss, self.judged.dual()
+        gap = primal.high - max(dual.low, 0.0)
+        return primal.width + min(dual.width, gap) > 0.1 * gap
 
 
 class Sides(Protocol):
@@ -210,14 +325,11 @@ class Sides(Protocol):
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One sum over the parts of the rows; a point far from feasible is repaired first."""
 
-    def primal_loss(self, joined: Array, b: float) -> float:
+    def primal_loss(self, joined: Array, b: float) -> Interval:
         """sum_i C_i loss at these weights; b is a free bias."""
 
-    def dual_sums(self, alpha: Any) -> tuple[Array, float, float, float]:
-        """w(alpha), the dual value but for 1/2 |w|^2, sum alpha_i and sum alpha_i y_i."""
-
-    def dual_value(self, alpha: Any) -> tuple[float, float]:
-        """The dual value but for 1/2 |w|^2, and sum alpha_i."""
+    def dual_sums(self, alpha: Any) -> Judged:
+        """The share of the dual in a certificate, of a feasible point."""
 
     def is_feasible(self, alpha: Array, rounding: float) -> bool:
         """Whether alpha is inside its box, and balanced for a free bias, but for rounding."""

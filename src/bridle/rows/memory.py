@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,21 +15,28 @@ from bridle.matrix.door import check_vector, is_sparse, make_rows
 from bridle.matrix.fingerprint import fingerprint
 from bridle.matrix.labels import check_labels, check_weights
 from bridle.matrix.threads import check_threads
+from bridle.objective import rounding
 from bridle.objective.best_scale import best_scale
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
+from bridle.objective.rounding import TINY, ZERO, Interval, gamma
 from bridle.rows.base import (
     RANGES,
     SCORES,
     STEPS,
     Findings,
     Judged,
+    Pass,
     Piece,
     balance,
+    careful_look,
     draw,
+    dual_share,
     judge_piece,
     loss_at,
+    quick_drift,
+    quick_error,
 )
 from numpy.typing import ArrayLike, NDArray
 
@@ -67,6 +76,18 @@ class MemoryRows:
         other.n_threads = check_threads(n_threads)
         return other
 
+    @cached_property
+    def largest_length(self) -> float:
+        """|x_i|, at most, with the constant feature."""
+        largest = float(self.squared_norms.max(initial=0.0))
+        n = self.most_entries
+        return Interval.around(largest, gamma(n + 8) * largest + n * TINY).root().high
+
+    @cached_property
+    def most_entries(self) -> int:
+        """The entries of a row, at most, with the constant feature."""
+        return _core.matrix.most_entries(self.view) + 1
+
     @property
     def n_rows(self) -> int:  # noqa: D102
         return self.view.n_rows
@@ -103,6 +124,14 @@ class MemoryRows:
     def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
         _core.rows.combine_and_score(self.view, a, combined, w, scores, self.n_threads)
+        return combined, scores
+
+    def careful_combine_and_score(self, a: Array, w: Array, shift: float) -> tuple[Array, Array]:
+        """Both, with twice the digits; `shift` is added to the scores before they are rounded."""
+        combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
+        _core.rows.careful_combine_and_score(
+            self.view, a, combined, w, shift, scores, self.n_threads
+        )
         return combined, scores
 
     def weighted_gram(self, weights: Array) -> Array:
@@ -166,12 +195,8 @@ class MemorySides:
         self._set_piece()
 
     def _set_piece(self) -> None:
-        """C_i = C c_i, where an infinite C of nothing is nothing."""
-        if np.isfinite(self.C):
-            cost = self.C * self.sample_weight
-        else:
-            cost = np.where(self.sample_weight > 0, self.C, 0.0)
-        self.piece = Piece.of(self.rows, self.y, cost, self.loss, slice(0, self.rows.n_rows))
+        everywhere = slice(0, self.rows.n_rows)
+        self.piece = Piece.of(self.rows, self.y, self.C, self.sample_weight, self.loss, everywhere)
 
     def variant(
         self,
@@ -215,17 +240,23 @@ class MemorySides:
     def rescaled(self, alpha: Array, ratio: float) -> Array:  # noqa: D102
         return rescaled(alpha, self.piece.upper * ratio, ratio, self.loss)
 
-    def primal_loss(self, joined: Array, b: float) -> float:  # noqa: D102
-        scores = self.rows.scores(joined)
-        return loss_at(self.piece, self.loss, scores + b if self.free else scores)
+    def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
+        quick = Pass(joined, 0.0, self.rows.scores(joined), quick_error(self.rows, joined))
+        look = quick.shifted(b) if self.free else quick
+        return loss_at(self.piece, self.loss, look.scores, look.error)
 
-    def dual_sums(self, alpha: Array) -> tuple[Array, float, float, float]:  # noqa: D102
-        w = self.rows.combine(alpha * self.y)
-        value = self.loss.dual_value(alpha, self.piece.cost)
-        return w, value, float(alpha.sum()), inner(alpha, self.y)
+    def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
+        alpha = np.clip(alpha, 0.0, self.piece.upper)
+        a = alpha * self.y
+        combined, drift = self.rows.combine(a), quick_drift(self.rows, a)
+        return self._balanced(dual_share(self.piece, self.loss, alpha, combined, drift))
 
-    def dual_value(self, alpha: Array) -> tuple[float, float]:  # noqa: D102
-        return self.loss.dual_value(alpha, self.piece.cost), float(alpha.sum())
+    def _balanced(self, judged: Judged) -> Judged:
+        """Exactly, where a free bias asks for it."""
+        if not self.free:
+            return judged
+        cost = rounding.total(self.piece.cost)
+        return judged.balanced(self.loss.highest_dual_value(judged.total, cost))
 
     def zeros(self) -> Array:  # noqa: D102
         return np.zeros(self.rows.n_rows)
@@ -248,20 +279,53 @@ class MemorySides:
     def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
         own = iterate.alpha
         scales = (1.0, 1.0) if own is None else self._scales(own)
-        judged, alpha, scores = judge_piece(self.piece, self.loss, own, joined, scales)
-        b = self.best_bias(scores) if self.free else iterate.b
+        judged, alpha, look = judge_piece(self.piece, self.loss, own, joined, 0.0, scales)
+        b = iterate.b
         if self.free:
-            scores = scores + b
-        far = own is None or judged.shifted > FAR * judged.total
+            b = self.best_bias(look.scores)
+            judged, look = self._balanced(judged), look.shifted(b)
+        far = own is None or judged.shifted > FAR * judged.total.high
+        repaired = far or judged.moved > NEAR * judged.total.high
         if far:
-            alpha = self._repair(own, scores, b, iterate.step)
-            judged = self._rejudged(alpha)
+            alpha = self._repair(own, look.scores, b, iterate.step)
+            judged = self.dual_sums(alpha)
         if iterate.direction:
-            s = best_scale(self.y * scores, inner(joined, joined), self.piece.cost)
-            joined, scores, b = s * joined, s * scores, s * b
-        loss = loss_at(self.piece, self.loss, scores)
-        repaired = far or judged.moved > NEAR * judged.total
-        return Findings(joined, b, loss, judged, alpha, repaired, scores)
+            s = best_scale(self.y * look.scores, inner(joined, joined), self.piece.cost)
+            joined, b, look = s * joined, s * b, look.scaled(s)
+        found = Findings(
+            joined, b, self._loss(look), judged, alpha, repaired, look.scores, look.error
+        )
+        return self._carefully(found) if self._is_blurred(found) else found
+
+    def _loss(self, look: Pass) -> Interval:
+        """Of a hard margin there is none: its margins are looked at themselves."""
+        if np.isinf(self.C):
+            return ZERO
+        return loss_at(self.piece, self.loss, look.scores, look.error)
+
+    def _is_blurred(self, found: Findings) -> bool:
+        """Whether rounding is a part of the gap, or of a hard margin, that matters."""
+        if np.isfinite(self.C):
+            return found.blurred()
+        smallest = np.abs((self.y * found.scores)[self.piece.cost > 0]).min(initial=np.inf)
+        return bool(np.max(found.error) > 1e-10 * smallest)
+
+    def _carefully(self, found: Findings) -> Findings:
+        """The same point judged again, with a better free bias: what comes out better is kept."""
+        a, b = found.alpha * self.y, 0.0
+        look = careful_look(self.rows, a, found.joined, 0.0)
+        if self.free:
+            b = self.best_bias(look.scores)
+            look = careful_look(self.rows, a, found.joined, b)
+        share = dual_share(self.piece, self.loss, found.alpha, look.combined, look.drift)
+        judged = self._balanced(share)
+        if judged.dual().low > found.judged.dual().low:
+            found = replace(found, judged=judged)
+        loss = self._loss(look)
+        if loss.high < found.loss.high or np.isinf(self.C):
+            b = b if self.free else found.b
+            found = replace(found, b=b, loss=loss, scores=look.scores, error=look.error)
+        return found
 
     def _scales(self, alpha: Array) -> tuple[float, float]:
         """With a free bias, the heavier class is scaled down until sum alpha_i y_i = 0."""
@@ -284,9 +348,6 @@ class MemorySides:
         self.rows.ascend(piece, self.loss, alpha, b, self.bias_precision, seed)
         up, down = self._scales(alpha)
         return alpha if up == down else alpha * np.where(self.y > 0, up, down)
-
-    def _rejudged(self, alpha: Array) -> Judged:
-        return Judged(*self.dual_sums(alpha))
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
         return self.take(draw(self.y, self.piece.cost, n, seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,7 +12,14 @@ import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
-from bridle.objective.certificate import Certificate, Record, Source, Trace
+from bridle.objective.certificate import (
+    Certificate,
+    DualTerms,
+    PrimalTerms,
+    Record,
+    Source,
+    Trace,
+)
 from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint, Saver
@@ -69,25 +77,35 @@ class _Best:
     b: float = 0.0
     primal: float = np.inf
     scores: Array | None = None
+    primal_terms: PrimalTerms | None = None
+    primal_rounding: float = 0.0
     alpha: Array | None = None
     dual: float = -np.inf
+    dual_terms: DualTerms | None = None
+    dual_rounding: float = 0.0
     source: Source = "solver"
 
     def update(self, judgement: Judgement, problem: Problem) -> None:
         if self.w is None or judgement.primal < self.primal:
             self.w, self.b, self.primal = judgement.w, judgement.b, judgement.primal
-            self.scores = judgement.scores
+            self.scores, self.primal_rounding = judgement.scores, judgement.primal_rounding
+            self.primal_terms = judgement.terms and judgement.terms[0]
         # Dual variables that were lost with a machine prove nothing that could be looked at again.
         gone = self.alpha is None or not problem.still_has(self.alpha)
         if gone or judgement.dual > self.dual:
             self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
+            self.dual_rounding = judgement.dual_rounding
+            self.dual_terms = judgement.terms and judgement.terms[1]
+        certificate = self.certificate
+        if certificate is not None and certificate.dual > certificate.primal:
+            raise problem.contradicted(certificate)
 
     @property
     def certificate(self) -> Certificate | None:
         if self.w is None:
             return None
-        # Rounding may put the two past each other at the optimum.
-        return Certificate(self.primal, min(self.dual, self.primal), self.source)
+        rounding = min(self.primal_rounding + self.dual_rounding, self.primal - self.dual)
+        return Certificate(self.primal, self.dual, self.source, rounding)
 
 
 @dataclass(frozen=True)
@@ -199,7 +217,7 @@ class _Run:
         if self.halted:
             return Verdict(Status.INTERRUPTED, "by a callback")
         if self.stalled():
-            return Verdict(Status.STALLED, f"at the limit of {self.dtype} precision")
+            return Verdict(Status.STALLED, self._limit())
         return None
 
     def _infeasible(self) -> Verdict | None:
@@ -216,7 +234,26 @@ class _Run:
             return False
         now, before = self.trace[-1].relative_gap, self.trace[-11].relative_gap
         floor = 200 * float(np.finfo(self.dtype).eps)
-        return bool(now <= floor and now >= 0.99 * before)
+        return bool((now <= floor or self._is_rounding()) and now >= 0.99 * before)
+
+    def _is_rounding(self) -> bool:
+        """Whether most of the gap is what rounding may have done to the two values."""
+        certificate = self.best.certificate
+        return certificate is not None and certificate.rounding > 0.5 * certificate.gap
+
+    def _limit(self) -> str:
+        """What precision there is, and what would be needed."""
+        certificate, asked = self.best.certificate, self.stop.gap
+        limit = f"at the limit of {self.dtype} precision"
+        if certificate is None or not self._is_rounding() or not asked:
+            return limit
+        # Bounds grow with the unit roundoff: a tenth of the gap that is asked for may be rounding.
+        part = certificate.rounding / certificate.primal
+        needed = math.log2(10.0 * part / asked) if part > 0 else 0.0
+        return (
+            f"{limit}: of the gap {part:.1e} is rounding in float64; about {53 + needed:.0f} bits "
+            f"instead of its 53 would be needed"
+        )
 
     def exhausted(self) -> Verdict:
         """The solver has nothing more to propose."""
@@ -255,11 +292,13 @@ class _Run:
         assert self.best.w is not None
         assert self.best.alpha is not None
         w, b, scores = self.best.w, self.best.b, self.best.scores
+        terms = self.best.primal_terms
         if self.choice is not None:
-            w, b = self.choice.judgement.w, self.choice.judgement.b
-            scores = self.choice.judgement.scores
-            dual = min(self.best.dual, self.choice.judgement.primal)
-            certificate = Certificate(self.choice.judgement.primal, dual, self.best.source)
+            chosen = self.choice.judgement
+            w, b, scores = chosen.w, chosen.b, chosen.scores
+            terms = chosen.terms and chosen.terms[0]
+            rounding = chosen.primal_rounding + self.best.dual_rounding
+            certificate = Certificate(chosen.primal, self.best.dual, self.best.source, rounding)
             verdict = self._chosen(verdict, certificate)
         return Solution(
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
@@ -267,6 +306,7 @@ class _Run:
             solver=solver.called(self.problem, self.last),
             message=_message(verdict, certificate, self.stop.gap),
             proof=self.judgement and self.judgement.infeasible, scores=scores,
+            primal_terms=terms, dual_terms=self.best.dual_terms,
         )  # fmt: skip
 
     def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:

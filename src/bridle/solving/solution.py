@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bridle.matrix.arrays import Array
-from bridle.objective.certificate import Certificate, Trace
+from bridle.objective.certificate import Certificate, DualTerms, PrimalTerms, Trace
 from bridle.solving.stopping import Status
 
 
@@ -30,6 +30,9 @@ class Solution:
     proof: Any = None
     # Of linear problems in memory: w.x_i + b of every row, as the certificate saw them.
     scores: Array | None = None
+    # Of linear problems, what the values of the certificate are made of: for other C.
+    primal_terms: PrimalTerms | None = field(default=None, repr=False)
+    dual_terms: DualTerms | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:

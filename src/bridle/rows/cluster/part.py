@@ -18,7 +18,17 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
-from bridle.rows.base import Judged, Piece, bias_bracket, judge_piece, loss_at, total
+from bridle.objective.rounding import ZERO, Interval
+from bridle.rows.base import (
+    Judged,
+    Pass,
+    Piece,
+    bias_bracket,
+    judge_piece,
+    loss_at,
+    quick_error,
+    total,
+)
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
@@ -243,21 +253,26 @@ class Part:
         values, slopes = np.zeros(len(biases)), np.zeros(len(biases))
         for own in self.runs[run].states:
             for k, b in enumerate(biases):
-                margins = own.y * (own.scores + b)
+                margins = own.y * (own.look.scores + b)
                 values[k] += weighted_sum(own.cost, own.loss.value(margins))
                 slopes[k] -= inner(own.cost * own.loss.slope(margins), own.y)
         return values, slopes
+
+    def judged_loss(self, run: int, b: float) -> Interval:
+        """The same for one bias, rounding included."""
+        return sum((own.judged_loss(b) for own in self.runs[run].states), start=ZERO)
 
     def scores(self, w: Array) -> Array:
         """w.x of every row."""
         return np.concatenate([block.rows.scores(w) for block in self.blocks])
 
-    def loss(self, against: Against, w: Array, b: float) -> float:
+    def loss(self, against: Against, w: Array, b: float) -> Interval:
         """sum C_i loss of a problem at any weights."""
-        return sum(
-            loss_at(piece, loss_from(against.loss), piece.rows.scores(w) + b)
-            for piece in (block.piece(against) for block in self.blocks)
-        )
+        loss, found = loss_from(against.loss), ZERO
+        for piece in (block.piece(against) for block in self.blocks):
+            look = Pass(w, 0.0, piece.rows.scores(w), quick_error(piece.rows, w)).shifted(b)
+            found = found + loss_at(piece, loss, look.scores, look.error)
+        return found
 
     def signs(self, against: Against) -> tuple[Array, Array]:
         """The sign and the cost of every row in a problem."""
@@ -325,8 +340,7 @@ class _Rows:
         weight = self.weight * (self.codes >= 0)
         if against.class_weight is not None:
             weight = weight * np.array(against.class_weight)[self.codes]
-        cost = against.C * weight
-        return Piece.of(self.rows, y, cost, loss_from(against.loss), slice(0, len(y)))
+        return Piece.of(self.rows, y, against.C, weight, loss_from(against.loss), slice(0, len(y)))
 
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, values and label of a row."""
@@ -346,7 +360,7 @@ class _State:
     descent: Any
     whole_gap: float = np.inf  # when all rows were last visited
     epoch_gap: float = 0.0  # seen in the epoch at hand
-    scores: Array = field(default_factory=lambda: np.empty(0))
+    look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
 
     @classmethod
     def start(cls, block: _Rows, against: Against, alpha: Array | None, ratio: float) -> _State:
@@ -379,12 +393,18 @@ class _State:
     def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""
         # The last weight is the constant feature's, of which these rows know nothing: it is b.
-        joined = np.append(w[:-1], 0.0)
-        judged, alpha, scores = judge_piece(self.piece, self.loss, self.alpha(), joined, scales)
+        joined, b = np.append(w[:-1], 0.0), float(w[-1])
+        judged, alpha, self.look = judge_piece(
+            self.piece, self.loss, self.alpha(), joined, b, scales
+        )
         alphas.append(alpha)
-        self.scores = scores + w[-1]
-        loss = loss_at(self.piece, self.loss, self.scores)
-        return replace(judged, loss=loss, bracket=bias_bracket(self.piece, self.loss, self.scores))
+        bracket = bias_bracket(self.piece, self.loss, self.look.scores)
+        return replace(judged, loss=self.judged_loss(0.0), bracket=bracket)
+
+    def judged_loss(self, b: float) -> Interval:
+        """Sum C_i loss at the scores last judged, with a bias more."""
+        look = self.look.shifted(b) if b != 0 else self.look
+        return loss_at(self.piece, self.loss, look.scores, look.error)
 
 
 @dataclass

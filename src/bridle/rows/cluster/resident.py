@@ -43,7 +43,7 @@ class ResidentAlpha:
 
     def sum(self) -> float:
         """Sum alpha_i, without fetching any."""
-        return self.total
+        return self.total.middle
 
     def at(self, C: float) -> ResidentAlpha:
         """The same variables to start from at another C; rows at their bound go where it goes."""

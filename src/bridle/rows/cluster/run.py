@@ -6,12 +6,14 @@ import itertools
 import uuid
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
+from bridle.objective.rounding import ZERO
 from bridle.rows.base import Findings, Judged, balance, total
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.part import FromSnapshot, Order, Step
@@ -120,20 +122,22 @@ class ClusterRun:
         sides.report.certificates += 1
         judged = total(shares)
         if sides.bias == "regularised":  # the constant feature, of which the parts know nothing
-            judged.w_alpha[-1] = judged.balance * sides.bias_scale
+            judged = _with_constant(judged, sides.bias_scale)
         loss, b = judged.loss, iterate.b
         if free:
-            loss, b = self._best_bias(judged, sides.half_norm(w, 0.0))
+            b = self._best_bias(judged, sides.half_norm(w, 0.0))
+            loss = sum(self.parts.call("judged_loss", self.number, b), start=ZERO)
+            judged = judged.balanced(sides.highest_dual_value(judged))
         else:
             self.w = judged.w_alpha[:-1].copy()
-            self.bias.set_balance(judged.balance)
+            self.bias.set_balance(judged.balance.middle)
         joined = np.append(w, b / sides.bias_scale if sides.bias == "regularised" else 0.0)
         return Findings(joined, b, loss, judged, self._resident(snapshot, judged), False)
 
-    def _best_bias(self, judged: Judged, half: float) -> tuple[float, float]:
-        """The sum of losses at the best bias, and that, by narrowing a bracket."""
+    def _best_bias(self, judged: Judged, half: float) -> float:
+        """The best bias for the scores that were judged, by narrowing a bracket."""
         low, high = judged.bracket
-        dual = judged.dual
+        dual = judged.dual().middle
         while True:
             points = np.linspace(low, high, BIAS_POINTS)
             answers = self.parts.call("losses", self.number, points)
@@ -147,7 +151,7 @@ class ClusterRun:
             left = values[best] - bound
             accurate = left <= BIAS_ACCURACY * max(half + values[best] - dual, 0.0)
             if accurate or high - low <= 1e-12 * max(1.0, abs(low)):
-                return float(values[best]), float(points[best])
+                return float(points[best])
 
     def _resident(self, snapshot: int, judged: Judged) -> ResidentAlpha:
         alpha = ResidentAlpha(self.sides, snapshot, judged)
@@ -206,6 +210,13 @@ class ClusterRun:
         """The checkpoint of this run; the parts add their number."""
         folder = self.sides.checkpoint
         return None if folder is None else str(folder / self.token)
+
+
+def _with_constant(judged: Judged, scale: float) -> Judged:
+    """The same with the weight of a constant feature of this value."""
+    weight = judged.balance * scale
+    judged.w_alpha[-1] = weight.middle
+    return replace(judged, drift=judged.drift + weight.width)
 
 
 def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.bias import Bias, bias_precision
+from bridle.objective import rounding
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.rows.base import Findings, draw
+from bridle.objective.rounding import ZERO, Interval
+from bridle.rows.base import Findings, Judged, draw
 from bridle.rows.cluster.dask_rows import as_rows
 from bridle.rows.cluster.part import Against
 from bridle.rows.cluster.resident import ResidentAlpha
@@ -128,19 +130,26 @@ class ClusterSides:
         """The start of a solve at another C."""
         return alpha.at(ratio * self.C)
 
-    def dual_sums(self, alpha: ResidentAlpha) -> tuple[Array, float, float, float]:
+    def highest_dual_value(self, judged: Judged) -> Interval:
+        """What the dual value can be at most by its sums alone."""
+        largest = max(self.class_weight or (1.0,))
+        weights = rounding.total(np.asarray(self.rows.facts.weights, np.float64))
+        cost = self.C * (largest * weights)
+        return self.loss.highest_dual_value(judged.total, cost)
+
+    def dual_sums(self, alpha: ResidentAlpha) -> Judged:
         """Those of a certificate; the weights are not kept."""
-        return np.empty(0), alpha.value, alpha.total, alpha.balance
+        return Judged(np.empty(0), 0.0, alpha.value, alpha.total, alpha.balance)
 
     def start_alpha(self, start: Any) -> Any:
         """The parts have their own: see `begin`."""
         return None if start is None else start.alpha
 
-    def primal_loss(self, joined: Array, b: float) -> float:  # noqa: D102
+    def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
         if self.bias == "regularised":
             b = float(joined[-1]) * self.bias_scale
         w = np.append(joined[:-1], 0.0)
-        return float(np.sum(self.rows.ask("loss", self.against, w, b)))
+        return sum(self.rows.ask("loss", self.against, w, b), start=ZERO)
 
     def squared_radius(self) -> float:  # noqa: D102
         return self.loss.squared_radius(np.array([self.C * float(self.rows.facts.weights.sum())]))
@@ -168,9 +177,6 @@ class ClusterSides:
 
     def zeros(self) -> None:
         """The parts have no name for the origin."""
-
-    def dual_value(self, alpha: ResidentAlpha) -> tuple[float, float]:  # noqa: D102
-        return alpha.value, alpha.total
 
     def is_feasible(self, alpha: Any, rounding: float) -> bool:
         """Not known of dual variables that the parts do not have."""

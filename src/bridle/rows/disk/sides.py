@@ -22,7 +22,18 @@ from bridle.matrix.door import check_vector
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.rows.base import Findings, Judged, Piece, judge_piece, loss_at, total
+from bridle.objective.rounding import ZERO, Interval
+from bridle.rows.base import (
+    Findings,
+    Judged,
+    Piece,
+    dual_share,
+    judge_piece,
+    loss_at,
+    quick_drift,
+    quick_error,
+    total,
+)
 from bridle.rows.disk.memory import RowVectors
 from bridle.rows.disk.ranges import DiskRows, Range
 from bridle.rows.memory import FAR, NEAR, MemoryRows
@@ -98,8 +109,7 @@ class DiskSides:
 
     def _piece(self, part: Range) -> tuple[Range, Piece]:
         y = np.where(part.labels == self.positive, 1.0, -1.0)
-        cost = np.full(len(y), self.C) if part.weight is None else self.C * part.weight
-        return part, Piece.of(part.rows, y, cost, self.loss, part.where)
+        return part, Piece.of(part.rows, y, self.C, part.weight, self.loss, part.where)
 
     def first_piece(self) -> Piece:
         """Some rows, to see of what kind they are."""
@@ -144,25 +154,23 @@ class DiskSides:
         highest = np.full(1, self.C * ratio)
         return rescaled(alpha, self.loss.upper(highest), ratio, self.loss)
 
-    def primal_loss(self, joined: Array, b: float) -> float:  # noqa: D102
-        return math.fsum(
-            loss_at(piece, self.loss, piece.rows.scores(joined)) for _, piece in self.pieces()
-        )
+    def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
+        return sum((self._loss_of(piece, joined) for _, piece in self.pieces()), start=ZERO)
 
-    def dual_sums(self, alpha: Array) -> tuple[Array, float, float, float]:  # noqa: D102
-        w, part = np.zeros(self.rows.n_features + 1), np.empty(self.rows.n_features + 1)
-        value, size, balance = [], [], []
+    def _loss_of(self, piece: Piece, joined: Array) -> Interval:
+        error = quick_error(piece.rows, joined)
+        return loss_at(piece, self.loss, piece.rows.scores(joined), error)
+
+    def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
+        return total(self._dual_shares(alpha))
+
+    def _dual_shares(self, alpha: Array) -> Iterator[Judged]:
         for _, piece in self.pieces():
-            inside = np.asarray(alpha[piece.where])
-            w += piece.rows.combine(inside * piece.y, part)
-            value.append(self.loss.dual_value(inside, piece.cost))
-            size.append(float(inside.sum()))
-            balance.append(inner(inside, piece.y))
+            inside = np.clip(alpha[piece.where], 0.0, piece.upper)
+            a = inside * piece.y
+            drift = quick_drift(piece.rows, a)
+            yield dual_share(piece, self.loss, inside, piece.rows.combine(a), drift)
             self.vectors.release(alpha)
-        return w, math.fsum(value), math.fsum(size), math.fsum(balance)
-
-    def dual_value(self, alpha: Array) -> tuple[float, float]:  # noqa: D102
-        return self.dual_sums(alpha)[1:3]
 
     def still_has(self, alpha: Any) -> bool:  # noqa: D102
         return True
@@ -179,25 +187,26 @@ class DiskSides:
         """One pass; a point that has to move far to become feasible costs two more."""
         alpha, own = self.vectors.zeros(), iterate.alpha
         judged = total(self._shares(alpha, own, joined))
-        primal = 0.5 * inner(joined, joined) + judged.loss
+        primal = 0.5 * inner(joined, joined) + judged.loss.high
         self.best_judged = min(self.best_judged, (primal, judged.errors))
-        far = own is None or judged.moved > FAR * judged.total
-        repaired = far or judged.moved > NEAR * judged.total
+        far = own is None or judged.moved > FAR * judged.total.high
+        repaired = far or judged.moved > NEAR * judged.total.high
         loss = judged.loss
         if far:
             self._ascend(alpha, judged, iterate)
-            judged = Judged(*self.dual_sums(alpha))
+            judged = self.dual_sums(alpha)
         return Findings(joined, iterate.b, loss, judged, alpha, repaired)
 
     def _shares(self, alpha: Array, own: Array | None, joined: Array) -> Iterator[Judged]:
         """Of each range; alpha is filled with the point that is judged."""
         for _, piece in self.pieces():
             mine = None if own is None else own[piece.where]
-            share, alpha[piece.where], scores = judge_piece(
-                piece, self.loss, mine, joined, (1.0, 1.0)
+            share, alpha[piece.where], look = judge_piece(
+                piece, self.loss, mine, joined, 0.0, (1.0, 1.0)
             )
-            errors = int(np.count_nonzero((scores > 0) != (piece.y > 0)))
-            yield replace(share, loss=loss_at(piece, self.loss, scores), errors=errors)
+            errors = int(np.count_nonzero((look.scores > 0) != (piece.y > 0)))
+            loss = loss_at(piece, self.loss, look.scores, look.error)
+            yield replace(share, loss=loss, errors=errors)
             self.vectors.release(alpha, own)
 
     def zeros(self) -> Array:  # noqa: D102
@@ -209,11 +218,12 @@ class DiskSides:
         """Dual coordinate descent from the dual point that these are the sums of, or from zero."""
         from_zero = sums is None
         if sums is None:
-            sums = Judged(np.zeros(self.rows.n_features + 1), 0.0, 0.0, 0.0)
+            sums = Judged(np.zeros(self.rows.n_features + 1), 0.0, ZERO, ZERO, ZERO)
         piece = self.first_piece()
         norms = piece.rows.squared_norms - self.rows.constant**2
         return _core.steps.streamed_dcd(
-            piece.rows.view, self.loss.struct, sums.w_alpha, bias, sums.balance, sums.value,
+            piece.rows.view, self.loss.struct, sums.w_alpha, bias,
+            sums.balance.middle, sums.value.middle,
             float(norms.mean()), float(piece.cost.mean()), self.rows.n_rows, from_zero,
             self.bias_precision, n_blocks, self.rows.n_threads,
         )  # fmt: skip

@@ -72,7 +72,7 @@ class Descent:
         self.from_zero = not self.alpha.any()
         self.vectors.release(self.alpha)
         bias = 0.0 if start is None else float(start.b)
-        sums = None if self.from_zero else Judged(*self.sides.dual_sums(self.alpha))
+        sums = None if self.from_zero else self.sides.dual_sums(self.alpha)
         self.descent = self.sides.descent(sums, bias, n_blocks)
         self.resting = self.vectors.zeros(np.uint8)
         plan = self.sides.rows.plan
