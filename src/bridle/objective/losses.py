@@ -22,7 +22,6 @@ from bridle.objective import rounding
 from bridle.objective.bias import convex_bias, hinge_bias, squared_hinge_bias, widest_bias
 from bridle.objective.rounding import Interval, gamma
 
-
 # Of a loss's `value`, and of the terms of its `dual_value`: more than any formula here or of a few
 # elementary functions needs.
 VALUE_ROUNDINGS = 32

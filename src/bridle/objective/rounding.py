@@ -30,11 +30,11 @@ def gamma(n: float) -> float:
 
 
 def _down(x: float) -> float:
-    return math.nextafter(x, -math.inf) if x == x else -math.inf
+    return math.nextafter(x, -math.inf) if not math.isnan(x) else -math.inf
 
 
 def _up(x: float) -> float:
-    return math.nextafter(x, math.inf) if x == x else math.inf
+    return math.nextafter(x, math.inf) if not math.isnan(x) else math.inf
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def total(a: Array) -> Interval:
 
 def size(a: Array) -> float:
     """sum_i |a_i|, or a little more."""
-    value, absolute = _core.sums.total(a)
+    absolute = _core.sums.total(a)[1]
     return _known(absolute, absolute, len(a), 0.0).high
 
 

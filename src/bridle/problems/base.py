@@ -81,6 +81,10 @@ class Problem(Protocol):
             f"was reached: a defect of bridle, or of the problem; please report it"
         )
 
+    def origin(self) -> Iterate:
+        """The point at zero, which every problem can judge."""
+        return Iterate(0, 0.0, np.zeros(self.n_features))
+
     def judge(self, iterate: Iterate) -> Judgement:
         """The primal value of the iterate and the dual value of a feasible point made of it."""
 

@@ -18,15 +18,15 @@ import copy
 from typing import Any
 
 import numpy as np
+from bridle.errors import LossError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
-from bridle.objective.bias import BIASES, Bias, bias_precision
-from bridle.errors import LossError
 from bridle.objective import rounding
+from bridle.objective.bias import BIASES, Bias, bias_precision
 from bridle.objective.certificate import NO_TERMS, Certificate, DualTerms, PrimalTerms, Source
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, U, ZERO, Interval
+from bridle.objective.rounding import TINY, ZERO, Interval, U
 from bridle.objective.scaling import C_to_lam, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
 from bridle.rows.base import SCORES, Findings
@@ -228,7 +228,8 @@ class LinearProblem(Problem):
             raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
         joined = self.join(w, b)
         half: Interval = 0.5 * rounding.product(joined, joined)
-        return (half + self.sides.primal_loss(joined, b)).high
+        loss: Interval = self.sides.primal_loss(joined, b)
+        return (half + loss).high
 
     def dual(self, alpha: ArrayLike) -> float:
         """D(alpha), or a little less: no more than it is exactly. Minus infinity if not feasible.
@@ -308,10 +309,10 @@ class LinearProblem(Problem):
         if self.loss.core is not None:
             return super().contradicted(certificate)
         return LossError(
-            f"the loss {self.loss.name!r} contradicts itself: its dual value {certificate.dual:.9g} "
-            f"is above the primal value {certificate.primal:.9g} that was reached; either its "
-            f"dual_value is too large or its value too small somewhere (-C loss*(-alpha / C) is "
-            f"the least that C loss(p) + alpha p can be, for any p)"
+            f"the loss {self.loss.name!r} contradicts itself: the dual value "
+            f"{certificate.dual:.9g} is above the primal value {certificate.primal:.9g} that was "
+            f"reached; its dual_value is too large or its value too small somewhere (of a row, "
+            f"the former is the least that C loss(p) + alpha p is, for any p)"
         )
 
     def _find(self, iterate: Iterate) -> Findings:
@@ -346,6 +347,7 @@ class LinearProblem(Problem):
 
     def _smallest_margin(self, found: Findings) -> float:
         """No more than it is, also when w is divided by it, which rounds every weight."""
+        assert found.scores is not None
         lengths = np.sqrt(self.squared_norms) + np.sqrt(TINY)
         moved = 4 * U * (rounding.length(found.joined).high * lengths + abs(found.b))
         margins = (self.y * found.scores - (found.error + moved))[self.cost > 0]

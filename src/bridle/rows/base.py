@@ -17,7 +17,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, U, ZERO, Interval, gamma
+from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Piece:
         cls, rows: MemoryRows, y: Array, C: float, weight: Array | None, loss: Loss, where: slice
     ) -> Piece:
         """With C_i = C c_i and the bounds that the loss puts on the dual variables."""
-        if weight is None:
+        if weight is None or bool((weight == 1.0).all()):
             cost = np.full(len(y), C)
             return cls(rows, y, cost, np.copysign(cost, y), loss.upper(cost), where)
         # An infinite C of nothing is nothing.

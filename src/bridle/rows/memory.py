@@ -21,6 +21,7 @@ from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, gamma
+from bridle.objective.scaling import check_range
 from bridle.rows.base import (
     RANGES,
     SCORES,
@@ -197,6 +198,9 @@ class MemorySides:
     def _set_piece(self) -> None:
         everywhere = slice(0, self.rows.n_rows)
         self.piece = Piece.of(self.rows, self.y, self.C, self.sample_weight, self.loss, everywhere)
+        if np.isfinite(self.C):
+            largest = float(self.piece.cost.max(initial=0.0))
+            check_range(largest, self.rows.largest_length)
 
     def variant(
         self,
@@ -307,6 +311,7 @@ class MemorySides:
         """Whether rounding is a part of the gap, or of a hard margin, that matters."""
         if np.isfinite(self.C):
             return found.blurred()
+        assert found.scores is not None
         smallest = np.abs((self.y * found.scores)[self.piece.cost > 0]).min(initial=np.inf)
         return bool(np.max(found.error) > 1e-10 * smallest)
 

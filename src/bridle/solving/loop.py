@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -145,8 +145,12 @@ class _Run:
                 self.last = iterates.send(answer)
             except StopIteration:
                 return self.exhausted()
+            except ArithmeticError as error:
+                return self.out_of_range(str(error))
             finally:
                 self.seconds_solver += time.perf_counter() - clock
+            if not self.last.finite:
+                return self.out_of_range("its weights are not finite")
             if self.saver is not None:
                 self.saver.note(self.last)
             answer = self.judge() if self.certificate_due() else None
@@ -265,6 +269,18 @@ class _Run:
             self._infeasible()
             or self.stop.verdict(self.progress())
             or Verdict(Status.STALLED, "since the solver found nothing more to improve")
+        )
+
+    def out_of_range(self, what: str) -> Verdict:
+        """The solver's numbers have left the range of floating point: what it had before counts."""
+        if self.best.w is None:
+            step, epoch = (0, 0.0) if self.last is None else (self.last.step, self.last.epoch)
+            self.last = replace(self.problem.origin(), step=step, epoch=epoch)
+            self.judge()
+        return self.stop.verdict(self.progress()) or Verdict(
+            Status.STALLED,
+            f"since its numbers left the range of {self.dtype} ({what}); scale the features, or "
+            f"choose another solver or rate,",
         )
 
     def progress(self) -> Progress:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective.bias import Bias, bias_precision
 from bridle.objective import rounding
+from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval

@@ -24,7 +24,7 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
-from bridle.rows.base import Judged, Piece
+from bridle.rows.base import Piece
 from bridle.rows.disk.kept import Kept
 from bridle.solvers.base import Iterates
 from bridle.solvers.shared.gap_estimates import GapEstimate
