@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from bridle.matrix.arrays import Array
 
 
@@ -30,9 +29,3 @@ class Iterate:
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
     solver: str = ""  # who proposed it, where one solver has handed over to another
     direction: bool = False  # only the direction of w and alpha means anything: at the best scale
-
-    @property
-    def finite(self) -> bool:
-        """Whether its weights are numbers that can be judged."""
-        weights = getattr(self.w, "coefficients", self.w)
-        return bool(np.isfinite(self.b) and np.isfinite(weights).all())

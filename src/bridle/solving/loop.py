@@ -69,6 +69,15 @@ def solve(
     return run.solution(verdict, chosen)
 
 
+class _NoNumbersError(Exception):
+    """A solver's numbers have left the range of floating point."""
+
+
+def _is_finite(iterate: Iterate) -> bool:
+    weights = getattr(iterate.w, "coefficients", iterate.w)
+    return bool(np.isfinite(iterate.b) and np.isfinite(weights).all())
+
+
 @dataclass
 class _Best:
     """The best primal and the best dual point, kept apart."""
@@ -137,7 +146,13 @@ class _Run:
     began: float = field(default_factory=time.perf_counter)
 
     def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
-        """Draw iterates until a verdict; the last one has then been judged."""
+        """Draw iterates until a verdict; the last one that can be judged has then been."""
+        try:
+            return self._drive(iterates, interrupted)
+        except _NoNumbersError as error:
+            return self.out_of_range(str(error))
+
+    def _drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
         answer: Certificate | None = None
         while True:
             clock = time.perf_counter()
@@ -146,11 +161,9 @@ class _Run:
             except StopIteration:
                 return self.exhausted()
             except ArithmeticError as error:
-                return self.out_of_range(str(error))
+                raise _NoNumbersError(str(error)) from error
             finally:
                 self.seconds_solver += time.perf_counter() - clock
-            if not self.last.finite:
-                return self.out_of_range("its weights are not finite")
             if self.saver is not None:
                 self.saver.note(self.last)
             answer = self.judge() if self.certificate_due() else None
@@ -190,6 +203,8 @@ class _Run:
     def judge(self) -> Certificate | None:
         assert self.last is not None
         clock = time.perf_counter()
+        if not _is_finite(self.last):
+            raise _NoNumbersError("its weights are not finite")
         judgement = self.problem.judge(self.last)
         self.best.update(judgement, self.problem)
         self.judgement = judgement
