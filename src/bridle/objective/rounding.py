@@ -90,10 +90,7 @@ class Interval:
         other = _interval(other)
         if other.low <= 0.0 <= other.high:
             return Interval(-math.inf, math.inf)
-        inverse = Interval(_down(1.0 / other.low), _up(1.0 / other.high))
-        if other.low > 0:
-            inverse = Interval(_down(1.0 / other.high), _up(1.0 / other.low))
-        return self * inverse
+        return self * Interval(_down(1.0 / other.high), _up(1.0 / other.low))
 
     def within(self, low: float, high: float) -> Interval:
         """The same number, which is known to lie between these two as well."""
