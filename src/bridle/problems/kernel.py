@@ -56,7 +56,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # The kernel matrix of up to so many rows is examined for negative eigenvalues before the start, of
 # more rows a submatrix of so many: Cholesky's method takes the cube of them.
-EXAMINED, SAMPLED = 2000, 1000
+EXAMINED, SAMPLED = 3000, 1000
 
 # A squared length below minus this times (sum_i |c_i| sqrt(K_ii))^2 is not rounding.
 ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}
@@ -287,7 +287,7 @@ class KernelProblem(Problem):
         if np.any(alpha < -slack) or np.any(alpha > self.upper + slack):
             return -np.inf
         alpha = np.clip(alpha, 0.0, self.upper)
-        if self.bias == "free" and abs(float(alpha @ self.y)) > ROUNDING * float(alpha.sum()):
+        if self.bias == "free" and total(alpha * self.y).size > ROUNDING * float(alpha.sum()):
             return -np.inf
         return self._dual(alpha, self.expanded(self.weights(alpha)))
 
@@ -343,8 +343,8 @@ class KernelProblem(Problem):
         error = product(np.abs(c), sums.error).high
         found = value + Interval(-error, error)
         if w.centres is None and self.may_be_indefinite and self.indefinite is None:
-            size = float(np.abs(c) @ np.sqrt(np.abs(self.diagonal))) ** 2
-            if value.high < -ROUNDING_OF_SUMS[self.dtype.name] * size:
+            length = product(np.abs(c), np.sqrt(np.abs(self.diagonal)))
+            if value.high < -ROUNDING_OF_SUMS[self.dtype.name] * length.squared().high:
                 self.found_indefinite(f"a combination of rows has squared length {value.high:.3g}")
             found = Interval(found.low, (found + self.shift * product(c, c)).high)
         return found.within(0.0, np.inf) if self.indefinite is None else found
@@ -405,7 +405,9 @@ class KernelProblem(Problem):
     def _best_scale(self, alpha: Array, scores: Array) -> float:
         """Of all points between 0 and alpha the best, t alpha: D(t alpha) is a parabola in t."""
         coefficients = alpha * self.y
-        square = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
+        square = product(coefficients, scores).middle
+        if self.bias == "regularised":
+            square += (total(coefficients) * self.bias_scale).squared().middle
         return min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
 
     def _examine(self) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.matrix.blas import one_blas_thread
 from bridle.objective.rounding import U, gamma
 
 # The smallest shift: nothing in the matrix may underflow.
@@ -47,7 +48,8 @@ def definiteness(matrix: Callable[[], Array], precision: float) -> Definiteness:
         if failed:
             A = matrix()
         np.fill_diagonal(A, diagonal + shift)
-        failed = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1]
+        with one_blas_thread():
+            failed = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[1]
         if not failed:
             left = c * (float(diagonal.sum()) + n * shift) + U * (largest + shift)
             return Definiteness((shift + left) * (1.0 + 1e-9))
