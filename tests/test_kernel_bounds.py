@@ -277,7 +277,7 @@ def indefinite_outside(m, where):
 
 def test_a_matrix_that_is_indefinite_anywhere_is_refused():
     K, y = indefinite_outside(1600, [700, 1500])
-    with pytest.raises(IndefiniteKernelError, match="eigenvalue -0.8 or below"):
+    with pytest.raises(IndefiniteKernelError, match=r"eigenvalue -0\.8 or below"):
         bridle.KernelProblem(K, y, kernel="precomputed")
     K[700, 700] = -1.0
     with pytest.raises(IndefiniteKernelError, match=r"K\[700, 700\] is -1"):

@@ -50,7 +50,7 @@ from bridle.objective.scaling import C_to_lam
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
 from bridle.rows.definiteness import Definiteness, definiteness
-from bridle.rows.gram import KernelRows, Sums, core_kernel, expand_between
+from bridle.rows.gram import KernelRows, KernelSums, core_kernel, expand_between
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
@@ -84,10 +84,10 @@ class KernelIterate(Iterate):
     """
 
     problem: Any = None
-    known: tuple[Array, Sums] | None = field(default=None, repr=False)
+    known: tuple[Array, KernelSums] | None = field(default=None, repr=False)
 
     @cached_property
-    def sums(self) -> Sums:
+    def sums(self) -> KernelSums:
         """sum_j c_j K(c_j, x_i), without any bias, for every row."""
         if self.known is not None and self.w.centres is None:
             before, sums = self.known
@@ -95,7 +95,7 @@ class KernelIterate(Iterate):
             if np.count_nonzero(change) < np.count_nonzero(self.w.coefficients):
                 more = self.problem.expanded(Expansion(change))
                 return sums.plus(more, self.problem.values.size(change))
-        found: Sums = self.problem.expanded(self.w)
+        found: KernelSums = self.problem.expanded(self.w)
         return found
 
     @property
@@ -178,7 +178,7 @@ class KernelProblem(Problem):
                 f"the costs C c_i of the rows overflow: C = {self.C:g}, the largest weight is "
                 f"{weights.max():g}"
             )
-        whole = is_power_of_two(weights) | is_power_of_two(np.array([self.C]))
+        whole = np.logical_or(is_power_of_two(weights), is_power_of_two(np.array([self.C])))
         exact = (weights == 1.0) | (weights == 0.0) | (whole & (self.cost > 1e-300))
         self.upper = below(self.cost, exact)
         self._price = np.where(exact, self.cost, np.nextafter(self.cost, np.inf))
@@ -233,7 +233,7 @@ class KernelProblem(Problem):
         """K(x_i, x_i), without the constant."""
         return self.values.diagonal
 
-    def expanded(self, w: Expansion) -> Sums:
+    def expanded(self, w: Expansion) -> KernelSums:
         """sum_j c_j K(c_j, x_i) for every row, summed in float64, with its error."""
         if w.centres is not None:
             return self._expanded_at(self.X, w)
@@ -244,7 +244,7 @@ class KernelProblem(Problem):
         """The same without its error."""
         return self.expanded(w).values
 
-    def _expanded_at(self, X: Any, w: Expansion) -> Sums:
+    def _expanded_at(self, X: Any, w: Expansion) -> KernelSums:
         return expand_between(self.kernel, X, w.centres, w.coefficients, self.n_threads)
 
     def decision(self, X: Any, w: Expansion, b: float = 0.0) -> Array:
@@ -334,7 +334,7 @@ class KernelProblem(Problem):
             )
         self.indefinite = proof
 
-    def _squared_norm(self, w: Expansion, sums: Sums) -> Interval:
+    def _squared_norm(self, w: Expansion, sums: KernelSums) -> Interval:
         """|w|^2, of the matrix as it is and of the shifted one."""
         if w.centres is not None:
             sums = self._expanded_at(w.centres, w)
@@ -349,7 +349,7 @@ class KernelProblem(Problem):
             found = Interval(found.low, (found + self.shift * product(c, c)).high)
         return found.within(0.0, np.inf) if self.indefinite is None else found
 
-    def _primal(self, w: Expansion, sums: Sums, b: float) -> float:
+    def _primal(self, w: Expansion, sums: KernelSums, b: float) -> float:
         squared_norm = self._squared_norm(w, sums)
         if self.bias == "regularised":
             squared_norm += (Interval(b, b) / self.bias_scale).squared()
@@ -368,7 +368,7 @@ class KernelProblem(Problem):
         ends = product(self.cost, least).low, product(self._price, most).high
         return Interval(*ends) * Interval.around(1.0, 4.0 * U)
 
-    def _dual(self, alpha: Array, sums: Sums) -> float:
+    def _dual(self, alpha: Array, sums: KernelSums) -> float:
         """Free bias: that of the point whose heavier class is scaled until sum alpha_i y_i = 0.
 
         Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most.

@@ -35,23 +35,23 @@ SLACK = 1.0 + 1e-9  # for the rounding of bounds themselves
 
 
 @dataclass(frozen=True)
-class Sums:
+class KernelSums:
     """sum_j c_j K(x_j, x_i) of some rows, each known up to an error."""
 
     values: Array
     error: Array
 
-    def plus(self, other: Sums, wobble: Array) -> Sums:
+    def plus(self, other: KernelSums, wobble: Array) -> KernelSums:
         """The sum of both, where coefficients were rounded by a part u of `wobble`."""
         values = self.values + other.values
         rounding = U * (np.abs(values) + wobble)
-        return Sums(values, _bound(self.error + other.error + rounding))
+        return KernelSums(values, _bound(self.error + other.error + rounding))
 
-    def times(self, t: float, wobble: Array) -> Sums:
+    def times(self, t: float, wobble: Array) -> KernelSums:
         """Those of t c_j, each of which was rounded; `wobble` as before."""
         values = t * self.values
         rounding = U * (np.abs(values) + t * wobble) + TINY
-        return Sums(values, _bound(t * self.error + rounding))
+        return KernelSums(values, _bound(t * self.error + rounding))
 
 
 def _bound(error: Array) -> Array:
@@ -94,19 +94,19 @@ def expand(
 
 def expand_between(
     kernel: Kernel, X: Any, centres: Any, coefficients: Array, n_threads: int | None = 1
-) -> Sums:
+) -> KernelSums:
     """The same with what is known of their errors."""
     if kernel.is_matrix:
         K = kernel_matrix(kernel, X, centres)
         sizes = np.abs(K) @ np.abs(coefficients)
-        return Sums(
+        return KernelSums(
             K @ coefficients, _bound(gamma(len(coefficients) + 2) * sizes + TINY * K.shape[1])
         )
     rows, others = _pair(kernel, X, centres, n_threads)
     entries = max(_entries(rows), _entries(others))
     ours, theirs = (kernel.accuracy(r.squared_norms, entries) for r in (rows, others))
     values = _expand(kernel, rows, others, coefficients)
-    return Sums(values, _error(ours, theirs, coefficients, GROUP[False]))
+    return KernelSums(values, _error(ours, theirs, coefficients, GROUP[False]))
 
 
 def _expand(kernel: Kernel, rows: MemoryRows, centres: MemoryRows, coefficients: Array) -> Array:
@@ -213,11 +213,11 @@ class KernelRows:
             return self._given
         return self.kernel.accuracy(self.rows.squared_norms, _entries(self.rows))
 
-    def expand(self, coefficients: Array) -> Sums:
+    def expand(self, coefficients: Array) -> KernelSums:
         """sum_j c_j K(x_j, x_i) for every row, summed in float64."""
         values = _expand(self.kernel, self.rows, self.rows, coefficients)
         group = GROUP[self.gram is not None]
-        return Sums(values, _error(self.accuracy, self.accuracy, coefficients, group))
+        return KernelSums(values, _error(self.accuracy, self.accuracy, coefficients, group))
 
     def size(self, coefficients: Array) -> Array:
         """sum_j |c_j K(x_j, x_i)|, at most."""

@@ -26,7 +26,7 @@ from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
-    from bridle.rows.gram import Sums
+    from bridle.rows.gram import KernelSums
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,6 @@ class Smo(Solver):
 CURVATURE = {"float32": 1e-4, "float64": 1e-9}
 
 
-def _with_bias(problem: KernelProblem, coefficients: Any, sums: Sums) -> Any:
+def _with_bias(problem: KernelProblem, coefficients: Any, sums: KernelSums) -> Any:
     """The scores under the kernel that solvers see: with the constant of a regularised bias."""
     return sums.values + problem.constant * float(coefficients.sum())
