@@ -218,7 +218,9 @@ def test_a_matrix_that_is_no_kernel_is_reported():
         bridle.KernelProblem(np.where(np.eye(60) > 0, np.nan, K), y, kernel="precomputed")
 
 
-def test_an_indefinite_matrix_that_passes_the_door_is_found_out_on_the_way():
+def test_an_indefinite_matrix_that_passes_the_door_is_found_out_on_the_way(monkeypatch):
+    monkeypatch.setattr("bridle.problems.kernel.EXAMINED", 800)
+    monkeypatch.setattr("bridle.problems.kernel.SAMPLED", 500)
     X, y = make_data(900)
     y[10:12] = 1.0, -1.0
     K = gram(X, Rbf(0.5))

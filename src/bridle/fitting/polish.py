@@ -45,17 +45,18 @@ def polish(problem: KernelProblem, solution: Solution) -> Solution:
     K = problem.values.block(np.arange(problem.n_rows))
     K = K + problem.constant
     alpha = solution.alpha.copy()
-    near = 1e-6 * problem.cost
+    upper = problem.upper
+    near = 1e-6 * upper
     alpha[alpha < near] = 0.0
-    full = alpha > problem.cost - near
-    alpha[full] = problem.cost[full]
+    full = alpha > upper - near
+    alpha[full] = upper[full]
     for _ in range(ROUNDS):
-        between = np.flatnonzero((alpha > 0) & (alpha < problem.cost))
+        between = np.flatnonzero((alpha > 0) & (alpha < upper))
         if len(between) == 0:
             break
         alpha[between] = _solve(problem, K, alpha, between)
-        outside = (alpha < 0) | (alpha > problem.cost)
-        alpha = np.clip(alpha, 0.0, problem.cost)
+        outside = (alpha < 0) | (alpha > upper)
+        alpha = np.clip(alpha, 0.0, upper)
         if not outside.any():
             break
     w = Expansion(alpha * problem.y)

@@ -9,9 +9,15 @@
 bias "none": b = 0. "regularised": a constant is added to the kernel: K + bias_scale^2, and
 b = bias_scale^2 sum_j c_j is part of |w|^2. "free": b is not penalised; sum_i alpha_i y_i = 0.
 
-Scores of a certificate are summed in float64 from the coefficients, whatever the solver kept. All
-of this holds for positive semi-definite kernels only: for others there is no bound, and no
-certificate.
+Scores of a certificate are summed in float64 from the coefficients, whatever the solver kept, with
+a bound on the error of every kernel value and of every sum: primal values are no less than the
+exact P of the coefficients and b as they are returned, dual values no more than D.
+
+All of this holds for positive semi-definite kernels only: for others there is no bound, and no
+certificate. A kernel that is not known to be one is examined on all rows, where these are few; what
+is certified is then the matrix with so much on its diagonal, `shift`, that it is one for sure, and
+so is the matrix itself, if it is one. Of many rows some are examined, and the rest is said in
+`assumption`.
 """
 
 from __future__ import annotations
@@ -32,15 +38,25 @@ from bridle.objective.dual import balanced
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.objective.losses import Hinge
 from bridle.objective.point import Iterate
+from bridle.objective.rounding import (
+    Interval,
+    U,
+    below,
+    is_power_of_two,
+    product,
+    total,
+)
 from bridle.objective.scaling import C_to_lam
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
-from bridle.rows.gram import KernelRows, core_kernel
+from bridle.rows.definiteness import Definiteness, definiteness
+from bridle.rows.gram import KernelRows, KernelSums, core_kernel, expand_between
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
-# A principal submatrix of this many rows is examined for negative eigenvalues before the start.
-EXAMINED = 500
+# The kernel matrix of up to so many rows is examined for negative eigenvalues before the start, of
+# more rows a submatrix of so many: Cholesky's method takes the cube of them.
+EXAMINED, SAMPLED = 3000, 1000
 
 # A squared length below minus this times (sum_i |c_i| sqrt(K_ii))^2 is not rounding.
 ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}
@@ -64,21 +80,28 @@ class Expansion:
 class KernelIterate(Iterate):
     """An iterate that knows how to compute its scores, and does so once for whoever asks.
 
-    known: an earlier expansion over the rows and its scores, to start from.
+    known: an earlier expansion over the rows and its sums, to start from.
     """
 
     problem: Any = None
-    known: tuple[Array, Array] | None = field(default=None, repr=False)
+    known: tuple[Array, KernelSums] | None = field(default=None, repr=False)
 
     @cached_property
-    def scores(self) -> Array:
+    def sums(self) -> KernelSums:
         """sum_j c_j K(c_j, x_i), without any bias, for every row."""
         if self.known is not None and self.w.centres is None:
-            before, scores = self.known
+            before, sums = self.known
             change = self.w.coefficients - before
             if np.count_nonzero(change) < np.count_nonzero(self.w.coefficients):
-                return np.asarray(scores + self.problem.expand(Expansion(change)))
-        return np.asarray(self.problem.expand(self.w))
+                more = self.problem.expanded(Expansion(change))
+                return sums.plus(more, self.problem.values.size(change))
+        found: KernelSums = self.problem.expanded(self.w)
+        return found
+
+    @property
+    def scores(self) -> Array:
+        """Their values."""
+        return self.sums.values
 
 
 class IndefiniteKernelError(ValueError):
@@ -126,11 +149,13 @@ class KernelProblem(Problem):
         self.X, self.gram = self.values.X, self.values.gram
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
         self.y = check_labels(y, self.n_rows)
-        self.sample_weight = weights
-        self.cost = self.C * self.sample_weight
-        self.signed_cost = np.copysign(self.cost, self.y)
-        self.upper = self.cost
-        self.indefinite = self._examine()
+        self._set_cost(weights)
+        # A proof that the kernel is not positive semi-definite, what makes the matrix one for sure,
+        # and what is taken for granted.
+        self.indefinite: str | None = None
+        self.shift = 0.0
+        self.assumption: str | None = None
+        self._examine()
 
     def variant(
         self, *, y: ArrayLike, n_threads: int = 1, sample_weight: ArrayLike | None = None
@@ -139,11 +164,29 @@ class KernelProblem(Problem):
         other = copy.copy(self)
         other.y = check_labels(y, self.n_rows)
         if sample_weight is not None:
-            other.sample_weight = check_weights(sample_weight, self.n_rows)
-            other.cost = other.upper = self.C * other.sample_weight
-        other.signed_cost = np.copysign(other.cost, other.y)
+            other._set_cost(check_weights(sample_weight, self.n_rows))
         other.values = self.values.with_threads(max(1, n_threads))
         return other
+
+    def _set_cost(self, weights: Array) -> None:
+        """C_i = C c_i, which is rounded: the box is never larger, the price never smaller."""
+        self.sample_weight = weights
+        with np.errstate(over="ignore"):
+            self.cost = self.C * weights
+        if not np.isfinite(self.cost.sum()):
+            raise ValueError(
+                f"the costs C c_i of the rows overflow: C = {self.C:g}, the largest weight is "
+                f"{weights.max():g}"
+            )
+        whole = np.logical_or(is_power_of_two(weights), is_power_of_two(np.array([self.C])))
+        exact = (weights == 1.0) | (weights == 0.0) | (whole & (self.cost > 1e-300))
+        self.upper = below(self.cost, exact)
+        self._price = np.where(exact, self.cost, np.nextafter(self.cost, np.inf))
+
+    @property
+    def signed_cost(self) -> Array:
+        """The bounds of the dual variables, with the signs of their rows."""
+        return np.copysign(self.upper, self.y)
 
     @property
     def rows(self) -> MemoryRows:
@@ -167,8 +210,8 @@ class KernelProblem(Problem):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the data, in which solvers work."""
-        return np.dtype(str(self.X.dtype))
+        """The precision of the rows, in which solvers work."""
+        return self.rows.dtype
 
     @property
     def constant(self) -> float:
@@ -190,12 +233,19 @@ class KernelProblem(Problem):
         """K(x_i, x_i), without the constant."""
         return self.values.diagonal
 
-    def expand(self, w: Expansion) -> Array:
-        """sum_j c_j K(c_j, x_i) for every row, summed in float64."""
+    def expanded(self, w: Expansion) -> KernelSums:
+        """sum_j c_j K(c_j, x_i) for every row, summed in float64, with its error."""
         if w.centres is not None:
-            return self.values.expand_at(self.X, w.centres, w.coefficients)
+            return self._expanded_at(self.X, w)
         coefficients = check_vector(w.coefficients, self.n_rows, "w.coefficients")
         return self.values.expand(coefficients)
+
+    def expand(self, w: Expansion) -> Array:
+        """The same without its error."""
+        return self.expanded(w).values
+
+    def _expanded_at(self, X: Any, w: Expansion) -> KernelSums:
+        return expand_between(self.kernel, X, w.centres, w.coefficients, self.n_threads)
 
     def decision(self, X: Any, w: Expansion, b: float = 0.0) -> Array:
         """Scores of new rows. Precomputed: X holds K(new row, training row)."""
@@ -221,21 +271,25 @@ class KernelProblem(Problem):
         return self.expand(w) + b
 
     def primal(self, w: Expansion, b: float = 0.0) -> float:
-        """P(w, b)."""
+        """P(w, b), or what rounding adds to it more: never less."""
         if self.bias == "none" and b != 0:
             raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
-        scores = self.expand(w)
-        return self._primal(self._squared_norm(w, scores), scores, b)
+        return self._primal(w, self.expanded(w), b)
 
     def dual(self, alpha: ArrayLike) -> float:
-        """D(alpha); minus infinity outside the feasible set, or without a positive kernel."""
+        """D(alpha), or less by rounding; minus infinity outside the feasible set.
+
+        What is outside by rounding only is judged by the nearest point inside. Without a positive
+        kernel there is no bound either.
+        """
         alpha = check_vector(alpha, self.n_rows, "alpha")
         slack = ROUNDING * self.upper
         if np.any(alpha < -slack) or np.any(alpha > self.upper + slack):
             return -np.inf
-        if self.bias == "free" and abs(float(alpha @ self.y)) > ROUNDING * float(alpha.sum()):
+        alpha = np.clip(alpha, 0.0, self.upper)
+        if self.bias == "free" and total(alpha * self.y).size > ROUNDING * float(alpha.sum()):
             return -np.inf
-        return self._dual(alpha, self.expand(self.weights(alpha)))
+        return self._dual(alpha, self.expanded(self.weights(alpha)))
 
     def feasible(self, iterate: Iterate) -> Array:
         """A feasible dual point made of what the solver has."""
@@ -244,20 +298,24 @@ class KernelProblem(Problem):
     def judge(self, iterate: Iterate) -> Judgement:
         """The primal value of the iterate and the dual value of its feasible point."""
         w: Expansion = iterate.w
-        scores = iterate.scores if isinstance(iterate, KernelIterate) else self.expand(w)
+        sums = iterate.sums if isinstance(iterate, KernelIterate) else self.expanded(w)
         b = iterate.b
         if self.bias == "free":
-            b = self.loss.best_bias(scores, self.y, self.cost)
-        primal = self._primal(self._squared_norm(w, scores), scores, b)
-        judged = Expansion(w.coefficients.copy(), w.centres, scores)
-        alpha, source = self._feasible(iterate, scores)
+            b = self.loss.best_bias(sums.values, self.y, self.cost)
+        primal = self._primal(w, sums, b)
+        judged = Expansion(w.coefficients.copy(), w.centres, sums.values)
+        alpha, source = self._feasible(iterate, sums.values)
         coefficients = alpha * self.y
         if w.centres is not None or not np.array_equal(coefficients, w.coefficients):
-            scores = self.expand(Expansion(coefficients))
-        t = self._best_scale(alpha, scores)
+            sums = self.expanded(Expansion(coefficients))
+        t = self._best_scale(alpha, sums.values)
         if t < 1.0 - ROUNDING:
-            alpha, scores, source = t * alpha, t * scores, "repair"
-        return Judgement(judged, b, primal, alpha, self._dual(alpha, scores), source)
+            alpha, source = t * alpha, "repair"
+            sums = sums.times(t, self.values.size(coefficients))
+        dual = self._dual(alpha, sums)
+        if dual < 0 and self.indefinite is None:  # which alpha = 0 has, whatever rounding does
+            alpha, dual, source = np.zeros(self.n_rows), 0.0, "repair"
+        return Judgement(judged, b, primal, alpha, dual, source)
 
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables made feasible, or zeros."""
@@ -276,28 +334,57 @@ class KernelProblem(Problem):
             )
         self.indefinite = proof
 
-    def _squared_norm(self, w: Expansion, scores: Array) -> float:
+    def _squared_norm(self, w: Expansion, sums: KernelSums) -> Interval:
+        """|w|^2, of the matrix as it is and of the shifted one."""
         if w.centres is not None:
-            among = self.values.expand_at(w.centres, w.centres, w.coefficients)
-            return float(w.coefficients @ among)
-        value = float(w.coefficients @ scores)
-        if self.may_be_indefinite and self.indefinite is None:
-            size = float(np.abs(w.coefficients) @ np.sqrt(np.abs(self.diagonal))) ** 2
-            if value < -ROUNDING_OF_SUMS[self.dtype.name] * size:
-                self.found_indefinite(f"a combination of rows has squared length {value:.3g}")
-        return value
+            sums = self._expanded_at(w.centres, w)
+        c = np.ascontiguousarray(w.coefficients, np.float64)
+        value = product(c, sums.values)
+        error = product(np.abs(c), sums.error).high
+        found = value + Interval(-error, error)
+        if w.centres is None and self.may_be_indefinite and self.indefinite is None:
+            length = product(np.abs(c), np.sqrt(np.abs(self.diagonal)))
+            if value.high < -ROUNDING_OF_SUMS[self.dtype.name] * length.squared().high:
+                self.found_indefinite(f"a combination of rows has squared length {value.high:.3g}")
+            found = Interval(found.low, (found + self.shift * product(c, c)).high)
+        return found.within(0.0, np.inf) if self.indefinite is None else found
 
-    def _primal(self, squared_norm: float, scores: Array, b: float) -> float:
+    def _primal(self, w: Expansion, sums: KernelSums, b: float) -> float:
+        squared_norm = self._squared_norm(w, sums)
         if self.bias == "regularised":
-            squared_norm += (b / self.bias_scale) ** 2
-        return 0.5 * squared_norm + float(self.cost @ self.loss.value(self.y * (scores + b)))
+            squared_norm += (Interval(b, b) / self.bias_scale).squared()
+        with np.errstate(over="ignore", invalid="ignore"):
+            margins = self.y * (sums.values + b)
+            error = sums.error
+            if self.shift > 0 and w.centres is None:  # where the shift makes a margin smaller
+                error = error + self.shift * np.maximum(0.0, -self.y * w.coefficients)
+            error = (error + 4.0 * U * (np.abs(margins) + error)) * (1.0 + 1e-12)
+            return (0.5 * squared_norm + self._loss(margins, error)).high
 
-    def _dual(self, alpha: Array, scores: Array) -> float:
+    def _loss(self, margins: Array, error: Array) -> Interval:
+        """sum_i C_i loss, of margins that are known up to the error."""
+        most = self.loss.value(margins - error)
+        least = self.loss.value(margins + error)
+        ends = product(self.cost, least).low, product(self._price, most).high
+        return Interval(*ends) * Interval.around(1.0, 4.0 * U)
+
+    def _dual(self, alpha: Array, sums: KernelSums) -> float:
+        """Free bias: that of the point whose heavier class is scaled until sum alpha_i y_i = 0.
+
+        Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most.
+        """
         if self.indefinite is not None:
             return -np.inf
         coefficients = alpha * self.y
-        squared_norm = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
-        return float(alpha.sum()) - 0.5 * squared_norm
+        squared_norm = self._squared_norm(Expansion(coefficients), sums)
+        balance, off = total(coefficients), 0.0
+        if self.bias == "regularised":
+            squared_norm += (balance * self.bias_scale).squared()
+        elif self.bias == "free" and balance.size > 0:
+            off = balance.size
+            longest = Interval(0.0, self.shift).root() + float(self.values.accuracy.size.max())
+            squared_norm = (squared_norm.root() + off * longest).squared()
+        return (total(alpha) - off - 0.5 * squared_norm).low
 
     def _feasible(self, iterate: Iterate, scores: Array | None = None) -> tuple[Array, Source]:
         if iterate.alpha is None:
@@ -318,23 +405,35 @@ class KernelProblem(Problem):
     def _best_scale(self, alpha: Array, scores: Array) -> float:
         """Of all points between 0 and alpha the best, t alpha: D(t alpha) is a parabola in t."""
         coefficients = alpha * self.y
-        square = float(coefficients @ scores) + self.constant * float(coefficients.sum()) ** 2
+        square = product(coefficients, scores).middle
+        if self.bias == "regularised":
+            square += (total(coefficients) * self.bias_scale).squared().middle
         return min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
 
-    def _examine(self) -> str | None:
-        """A proof that the kernel is not positive semi-definite, if some rows hold one."""
+    def _examine(self) -> None:
+        """Whether the kernel is positive semi-definite on all rows, or on some of many."""
         if not self.may_be_indefinite:
-            return None
-        rng = np.random.default_rng(0)
+            return
         chosen = np.arange(self.n_rows)
         if self.n_rows > EXAMINED:
-            chosen = np.sort(rng.choice(self.n_rows, EXAMINED, replace=False))
-        part = self.values.block(chosen)
-        values = np.linalg.eigvalsh((part + part.T) / 2)
-        rounding = 10 * len(chosen) * float(np.finfo(self.dtype).eps) * float(np.abs(values).max())
-        if values[0] >= -rounding:
-            return None
-        proof = f"on {len(chosen)} of its rows it has the eigenvalue {values[0]:.3g}"
-        self.indefinite = None
-        self.found_indefinite(proof)
-        return proof
+            chosen = np.sort(np.random.default_rng(0).choice(self.n_rows, SAMPLED, replace=False))
+            self.assumption = (
+                f"the kernel matrix of {self.n_rows} rows is taken to be positive semi-definite; "
+                f"{SAMPLED} of them were examined"
+            )
+        found = self._definiteness(chosen)
+        if found.proof is not None:
+            self.found_indefinite(found.proof)
+        elif self.assumption is None:
+            self.shift = found.shift
+
+    def _definiteness(self, chosen: NDArray[np.intp]) -> Definiteness:
+        """Of the kernel among these rows, errors of its values included."""
+        accuracy = self.values.accuracy
+        off = 2.0 * float(np.linalg.norm(accuracy.size[chosen]))
+        off *= float(np.linalg.norm(accuracy.error[chosen])) * (1.0 + 1e-9)
+        if not np.isfinite(off):
+            return Definiteness(proof="its values are too large for float64")
+        precision = float(np.finfo(self.dtype).eps)
+        found = definiteness(lambda: self.values.block(chosen), precision)
+        return found if found.proof is not None else Definiteness(found.shift + off)

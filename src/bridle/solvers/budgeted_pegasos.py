@@ -31,6 +31,7 @@ from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
+from bridle.solvers.kernel_stochastic import check_range
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -67,6 +68,7 @@ class BudgetedPegasos(Solver):
         super().check(problem)
         if self.maintenance == "merging" and not isinstance(problem.kernel, Rbf):
             raise ValueError(f"merging needs the rbf kernel, not {problem.kernel.name}")
+        check_range(self.name, problem)
 
     def iterates(
         self, problem: KernelProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None

@@ -32,6 +32,9 @@ from bridle.solvers.base import Iterates, Solver, steps_until_yield
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
 
+# Products of two such numbers neither overflow nor underflow.
+FARTHEST = 1e150
+
 Pace = Callable[[int], int | None]
 Sampling = Literal["epochs", "iid", "without-replacement"]
 
@@ -52,6 +55,13 @@ class _KernelSteps(Solver):
             raise ValueError(f"batch must be at least 1, got {self.batch}")
         if self.sampling not in ("epochs", "iid", "without-replacement"):
             raise ValueError(f"unknown sampling {self.sampling!r}")
+
+    def check(self, problem: Any) -> None:
+        """Also that its steps are numbers."""
+        super().check(problem)
+        check_range(self.name, problem)
+        if not all(0.0 < number < math.inf for number in self.rate(problem)):
+            raise ValueError(_out_of_range(self.name, problem))
 
     def rate(self, problem: KernelProblem) -> tuple[float, float, float]:
         """(scale, offset, power) of eta_t = scale / (t + offset)^power, t from 0."""
@@ -157,6 +167,22 @@ class KernelNorma(_KernelSteps):
 
     def window(self, problem: KernelProblem) -> int:  # noqa: D102
         return 0 if self.memory is None else self.memory
+
+
+def check_range(name: str, problem: KernelProblem) -> None:
+    """ValueError where the first step, or what it does to |f|^2, is no number of float64."""
+    with np.errstate(over="ignore"):
+        reach = problem.n_rows * problem.C * np.float64(problem.sample_weight.max())
+        longest = reach**2 * (problem.values.accuracy.size.max() ** 2 + problem.constant)
+    if not (FARTHEST**-1 <= problem.n_rows * problem.C <= FARTHEST and longest <= FARTHEST**2):
+        raise ValueError(_out_of_range(name, problem))
+
+
+def _out_of_range(name: str, problem: KernelProblem) -> str:
+    return (
+        f"the steps of {name} are out of float64's range for C = {problem.C:g} and kernel values "
+        f"of about {float(problem.diagonal.mean()):.3g}: scale the features, or choose smo"
+    )
 
 
 def _first_rate(eta0: float | None, problem: KernelProblem) -> float:

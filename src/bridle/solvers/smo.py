@@ -26,6 +26,7 @@ from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
+    from bridle.rows.gram import KernelSums
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Smo(Solver):
     ) -> Iterates:
         """One iterate after every few working sets."""
         alpha = problem.start_alpha(start)
-        known = (alpha * problem.y, problem.expand(Expansion(alpha * problem.y)))
+        known = (alpha * problem.y, problem.expanded(Expansion(alpha * problem.y)))
         descent = _core.steps.smo(
             problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost,
             alpha, _with_bias(problem, *known), problem.bias == "free", self.working_set,
@@ -104,7 +105,7 @@ class Smo(Solver):
             before = w.coefficients
             exact = certificate is not None or report.stuck
             if exact:
-                known = (w.coefficients, iterate.scores)
+                known = (w.coefficients, iterate.sums)
                 descent.refresh(_with_bias(problem, *known))
                 whole_gap = report.gap
             elif report.gap <= 0.02 * whole_gap:
@@ -116,6 +117,6 @@ class Smo(Solver):
 CURVATURE = {"float32": 1e-4, "float64": 1e-9}
 
 
-def _with_bias(problem: KernelProblem, coefficients: Any, scores: Any) -> Any:
+def _with_bias(problem: KernelProblem, coefficients: Any, sums: KernelSums) -> Any:
     """The scores under the kernel that solvers see: with the constant of a regularised bias."""
-    return scores + problem.constant * float(coefficients.sum())
+    return sums.values + problem.constant * float(coefficients.sum())

@@ -8,6 +8,28 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
+from bridle.objective.rounding import gamma
+
+# Lengths are taken a little larger, so that what underflow takes is a part 2^-53 of them, too.
+FLOOR = 2.0**-1020
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How large the values of a kernel among some rows are, and how well they are computed.
+
+    |K(a, b)| <= size_a size_b, and the computed value is at most error_a size_b + size_a error_b
+    from the exact one: what is needed of a pair are numbers of its two rows.
+    """
+
+    size: Array
+    error: Array
+
+    @classmethod
+    def relative(cls, squares: Array, roundings: float) -> Accuracy:
+        """Of values that went through so many roundings of terms of size sqrt(squares)."""
+        size = np.sqrt(squares) * (1.0 + 1e-15)
+        return cls(size, 0.5 * gamma(roundings + 1) * size)
 
 
 @dataclass(frozen=True)
@@ -21,6 +43,7 @@ class Kernel:
     name: ClassVar[str] = ""
     compiled: ClassVar[str | None] = None  # the core's name of its struct
     given: ClassVar[bool] = False  # the rows of X are its values already: precomputed
+    shift_invariant: ClassVar[bool] = False  # K(a + t, b + t) = K(a, b)
 
     @property
     def semidefinite(self) -> bool:
@@ -45,6 +68,12 @@ class Kernel:
         """K(x, x) from |x|^2, where there is a formula."""
         raise ValueError(f"the diagonal of the {self.name} kernel is in its matrix")
 
+    def accuracy(self, squared_norms: Array, entries: int) -> Accuracy:
+        """Of the compiled values in float64, from |x|^2 of rows of no more than so many entries."""
+        raise NotImplementedError(
+            f"the {self.name} kernel is compiled, but does not say how accurate its values are"
+        )
+
     def spread(self, diagonal: Array) -> float:
         """An upper bound on the difference of any two values: |K(a, b)| <= max K(x, x)."""
         return 2.0 * float(diagonal.max())
@@ -64,6 +93,11 @@ class InnerProductKernel(Kernel):
 
     def diagonal(self, squared_norms: Array) -> Array:  # noqa: D102
         return np.asarray(self.formula(squared_norms, squared_norms, squared_norms))
+
+
+def enlarged(squared_norms: Array, entries: int) -> Array:
+    """No less than the exact |x|^2, where these are computed ones."""
+    return np.asarray(squared_norms * (1.0 + gamma(entries + 4)) + entries * FLOOR)
 
 
 def _squares(X: Any) -> Array:

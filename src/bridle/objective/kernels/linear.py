@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from bridle.objective.kernels.base import InnerProductKernel
+from bridle.matrix.arrays import Array
+from bridle.objective.kernels.base import Accuracy, InnerProductKernel, enlarged
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,7 @@ class Linear(InnerProductKernel):
 
     def formula(self, product: Any, a: Any, b: Any) -> Any:  # noqa: D102
         return product
+
+    def accuracy(self, squared_norms: Array, entries: int) -> Accuracy:
+        """A sum of products is off by a part gamma(n) of |a||b| at most."""
+        return Accuracy.relative(enlarged(squared_norms, entries), entries + 1)

@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective.kernels.base import InnerProductKernel
+from bridle.objective.kernels.base import Accuracy, InnerProductKernel, enlarged
+from bridle.objective.rounding import U
+from bridle.objective.rounding import gamma as part_of
+
+# The C library's tanh is right to a few units in the last place.
+TANH = 8.0 * U
 
 
 @dataclass(frozen=True)
@@ -26,3 +31,9 @@ class Sigmoid(InnerProductKernel):
     def spread(self, diagonal: Array) -> float:
         """All values are between -1 and 1."""
         return 2.0
+
+    def accuracy(self, squared_norms: Array, entries: int) -> Accuracy:
+        """The argument is off by a part gamma(n + 3) of its terms, and the slope is at most 1."""
+        terms = abs(self.gamma) * enlarged(squared_norms, entries) + abs(self.coef0)
+        error = np.minimum(0.5 * (part_of(entries + 4) * terms + TANH), 2.0)
+        return Accuracy(np.ones(len(error)), error * (1.0 + 1e-12))
