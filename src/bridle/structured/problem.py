@@ -85,7 +85,8 @@ class Constraint:
         n = len(chosen)
         error = gamma(n + SCALARS) * (size + self.reach * length)
         error += self.errors.features * length + self.errors.loss
-        return math.nextafter(value + MORE * (error + n * TINY), math.inf)
+        above = value + MORE * (error + n * TINY)
+        return math.nextafter(above, math.inf) if error > 0 else above
 
     def violation(self, w: Array) -> float:
         """loss - w.psi."""
@@ -252,7 +253,10 @@ class StructuredBase(Problem):
         w = check_vector(w, self.n_features, "w")
         if self.hard_margin:
             return (0.5 * product(w, w)).high if self._is_feasible(w) else np.inf
-        losses = product(self.cost, self.hinges_above(w)) * (1.0 + 2.0 * self._cost_slip)
+        hinges = self.hinges_above(w)
+        if not (w.any() or hinges.any()):  # exactly
+            return 0.0
+        losses = product(self.cost, hinges) * (1.0 + 2.0 * self._cost_slip)
         return (0.5 * product(w, w) + losses).high
 
     def violated(self, w: Array) -> list[Constraint]:
@@ -425,6 +429,7 @@ class StructuredProblem(StructuredBase):
         self.oracle, self.X, self.Y = oracle, X, Y
         self.rescaling = rescaling
         self.executor = executor
+        self._largest_factor = 0.0
         self._truths: list[SparseVector | None] = [None] * len(X)
 
     def answer(self, i: int, w: Array) -> Any:
@@ -466,7 +471,9 @@ class StructuredProblem(StructuredBase):
             terms = indices, np.concatenate([truth.values, -other.values])
         # Every entry of psi is a difference, rounded once, and a product, rounded once more.
         errors = Errors(gamma(3) * length_above(psi.values) + len(psi.values) * TINY, 0.0)
-        reach = factor * (length_above(truth.values) + length_above(other.values))
+        # Other outputs may have a larger loss than an answer that is the truth.
+        self._largest_factor = max(self._largest_factor, factor)
+        reach = self._largest_factor * (length_above(truth.values) + length_above(other.values))
         return Constraint(psi, loss, errors, terms, factor, reach)
 
     def slips(self, w: Array) -> Array:  # noqa: D102

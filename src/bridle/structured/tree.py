@@ -102,6 +102,8 @@ class TreeOracle:
         """How far the value of its answers may be from the best because scores are rounded."""
         # A node has fewer than 20 weights and, with the loss, at most two constituents a label.
         n, largest = len(x), float(np.abs(w).max(initial=0.0))
+        if largest == 0:  # whole numbers are not rounded
+            return 0.0
         labels = max(len(symbol.labels) for symbol in self.grammar.symbols)
         return 2.0 * gamma(50.0 * n) * (40.0 * n * largest + 4.0 * n * labels)
 
