@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, Status, solve
 from bridle.data import make_corpus, read_svmlight
 from bridle.problems import hard_margin as separation
+from bridle.problems.exact import combination_of_zero
 
 import reference
 
@@ -177,3 +180,75 @@ def test_a_class_without_weight_is_named():
     X, y = separable("free")
     with pytest.raises(ValueError, match=r"class -1 have weight 0"):
         solve(LinearProblem(X, y, np.inf, bias="free", sample_weight=np.where(y > 0, 1.0, 0.0)))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_what_is_zero_but_for_rounding_proves_nothing(name):
+    X, y = np.array([[1e6, 1e-7], [1e6, -1e-7]]), np.array([1.0, -1.0])
+    problem = LinearProblem(X, y, np.inf)
+    assert (y * (X @ [0.0, 1e7])).min() == 1  # separable
+    solution = solve(problem, name, stop=Gap(1e-3) | Epochs(200))
+    assert solution.proof is None
+    assert solution.status is not Status.INFEASIBLE
+
+
+def test_a_row_whose_length_underflows_is_not_empty():
+    X, y = np.array([[1e-200, 0.0], [0.0, -1.0]]), np.array([1.0, -1.0])
+    assert separation.infeasibility_proof(LinearProblem(X, y, np.inf), np.ones(2)) is None
+
+
+def exactly_separable(Z):
+    """Whether some w has w.z > 0 for all rows of two numbers, in fractions."""
+    rows = [[Fraction(v) for v in z] for z in Z.tolist()]
+    normals = [(s * -b, s * a) for a, b in rows for s in (1, -1)]
+    candidates = [*rows, *((a + c, b + d) for (a, b), (c, d) in product(normals, repeat=2))]
+    return any(all(v * a + w * b > 0 for a, b in rows) for v, w in candidates)
+
+
+def test_proofs_exist_exactly_where_no_w_does():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(300):
+        Z = rng.integers(-3, 4, (4, 2)) * 10.0 ** rng.integers(-9, 10, (1, 2))
+        if rng.random() < 0.5:  # the last bit decides
+            Z = np.nextafter(Z, rng.choice([-np.inf, np.inf], Z.shape))
+        y = np.array([1.0, -1.0, 1.0, -1.0])
+        problem = LinearProblem(y[:, np.newaxis] * Z, y, np.inf)
+        proof = separation.infeasibility_proof(
+            problem, np.ones(4) / np.linalg.norm(Z, axis=1).max()
+        )
+        assert proof is None or not exactly_separable(Z)
+        found += proof is not None
+    assert found > 30
+
+
+def test_exact_combinations_of_zero():
+    rng = np.random.default_rng(0)
+    # Rows that no three decimal places tell from dependent ones, and rows that are dependent.
+    for scale in (1e-20, 1.0, 1e20):
+        a, b = scale * rng.normal(size=(2, 5))
+        x = combination_of_zero(np.array([a, -a, b]), np.ones(3))
+        np.testing.assert_array_equal(x, [0.5, 0.5, 0.0])
+        np.testing.assert_allclose(
+            combination_of_zero(np.array([a, -4 * a]), np.ones(2)), [0.8, 0.2]
+        )
+        assert combination_of_zero(np.array([a, np.nextafter(-a, 1)]), np.ones(2)) is None
+        assert combination_of_zero(np.array([a, 2 * a]), np.ones(2)) is None  # of one sign
+    # More conditions than rows, each a combination of a few.
+    basis = rng.integers(-3, 4, (12, 8)).astype(object)
+    last = -(np.arange(1, 13) @ basis)
+    Z = np.vstack([basis, last]) @ rng.integers(-9, 10, (8, 40)).astype(object)
+    fractions = np.array([[Fraction(int(v), 7) for v in row] for row in Z], object)
+    weights = np.append(np.arange(1.0, 13.0), 1.0)
+    for rows in (Z.astype(float), fractions):
+        x = combination_of_zero(rows, weights)
+        assert x is not None
+        assert (x >= 0).all()
+        assert np.abs(x @ Z.astype(float)).max() <= 1e-12 * np.abs(Z.astype(float)).max()
+    # Square systems, enclosed in floating point, are those that fractions solve.
+    Z = rng.normal(size=(40, 12))
+    weights = separation._nearly_zero(Z, np.ones(40))
+    support = np.flatnonzero(weights)
+    exact = np.array([[Fraction(v) for v in row] for row in Z[support].tolist()], object)
+    enclosed, lifted = (combination_of_zero(rows, weights[support]) for rows in (Z[support], exact))
+    np.testing.assert_allclose(enclosed, lifted, rtol=1e-9)

@@ -198,6 +198,13 @@ void bind_chain(nb::module_ &m) {
             return self.weights(out.data());
           },
           nb::arg("out"), "Rebuild w from the paths; returns sum_i C_i mean loss_i.")
+      .def_prop_ro(
+          "errors",
+          [](const ChainFrankWolfe &self) {
+            const MeanErrors errors = self.errors();
+            return nb::make_tuple(errors.features, errors.loss);
+          },
+          "How far an exact convex combination may be from what `weights` said last.")
       .def(
           "average",
           [](const ChainFrankWolfe &self, MutableVector<double> out) {

@@ -45,7 +45,7 @@ template <RowsLike Rows, class Visit>
 void for_features(const Rows &rows, int64_t row, Visit &&visit) {
   rows.for_each(row, visit);
   if (rows.bias != 0)
-    visit(rows.n_features, static_cast<typename Rows::Value>(rows.bias));
+    visit(rows.n_features, static_cast<double>(rows.bias)); // not rounded as the data may be
 }
 
 // out[k] = emission[k].x_row for k < stride.

@@ -30,6 +30,11 @@ struct ChainEdge {
   double mass;
 };
 
+// How far W (in length) and the loss of a dual point may be from those of an exact one.
+struct MeanErrors {
+  double features = 0, loss = 0;
+};
+
 class ChainFrankWolfe {
 public:
   virtual ~ChainFrankWolfe() = default;
@@ -40,6 +45,8 @@ public:
   virtual double dual() const = 0;
   // w in float64, rebuilt from the masses; returns the dual point's loss, sum_i C_i mean loss_i.
   virtual double weights(double *out) = 0;
+  // Of what weights() said last.
+  virtual MeanErrors errors() const = 0;
   // The mean of w over the visits of the last call of visit().
   virtual void average(double *out) const = 0;
   virtual int64_t n_weights() const = 0;
@@ -80,9 +87,21 @@ public:
     std::fill_n(out, n_weights(), 0.0);
     double *transitions = out + n_emission * K;
     double loss = 0;
-    for (int64_t i = 0; i < shape_.n_sequences; ++i)
-      for (int64_t t = 0; t < shape_.length(i); ++t)
-        loss += C_[i] * add_token(shape_.begin(i) + t, C_[i], t > 0, out, transitions);
+    tally_ = {};
+    for (int64_t i = 0; i < shape_.n_sequences; ++i) {
+      double off = 0; // see `imbalance`
+      for (int64_t t = 0; t < shape_.length(i); ++t) {
+        const int64_t token = shape_.begin(i) + t;
+        const double own = imbalance(token, t > 0 && shape_.transitions);
+        off = shape_.transitions ? off + own : own;
+        loss += C_[i] * add_token(token, C_[i], t > 0, out, transitions);
+        tally_.off += C_[i] * off * (1.5 * norm(token) + 1.5);
+        tally_.off_loss += C_[i] * off * highest_cost(token);
+      }
+    }
+    const double n = static_cast<double>(tally_.terms + 16) * 0x1p-53;
+    const double part = 1.01 * n / (1.0 - n);
+    errors_ = {1.01 * (tally_.off + part * tally_.size), 1.01 * (tally_.off_loss + part * loss)};
     double squared_norm = 0;
     for (int64_t k = 0; k < n_weights(); ++k)
       squared_norm += out[k] * out[k];
@@ -92,6 +111,8 @@ public:
     dual_ = loss - 0.5 * squared_norm; // what rounding has added is gone
     return loss;
   }
+
+  MeanErrors errors() const override { return errors_; }
 
   void average(double *out) const override {
     const int64_t K = shape_.K, n_emission = n_emission_rows(rows_);
@@ -118,24 +139,72 @@ private:
   }
 
   // Adds C (Psi(truth) - mean Psi) of one position to w; returns its mean loss.
-  double add_token(int64_t token, double C, bool has_edge, double *w, double *transitions) const {
+  double add_token(int64_t token, double C, bool has_edge, double *w, double *transitions) {
     const int64_t K = shape_.K, y = shape_.labels[token];
+    const bool edges_count = shape_.transitions && has_edge;
     double loss = 0;
     for (const ChainEdge &edge : edges_[token]) {
       const double mass = C * edge.mass;
       loss += edge.mass * shape_.cost_of(token, edge.to);
-      if (edge.to != y)
+      if (edge.to != y) {
         for_features(rows_, token, [&](int64_t feature, auto value) {
           const double v = mass * static_cast<double>(value);
           w[feature * K + y] += v;
           w[feature * K + edge.to] -= v;
         });
-      if (shape_.transitions && has_edge) {
+        tally_.size += 1.5 * mass * norm(token); // 1.5 > sqrt(2): two entries
+      } else if (!edges_count || edge.from == shape_.labels[token - 1]) {
+        continue; // the truth's own
+      }
+      tally_.terms += 2;
+      if (edges_count) {
         transitions[shape_.labels[token - 1] * K + y] += mass;
         transitions[edge.from * K + edge.to] -= mass;
+        tally_.size += 1.5 * mass;
       }
     }
     return loss;
+  }
+
+  // How far the masses of a position are from those of any flow, at most, if those of the position
+  // before were one. Let the flow be what comes in at each label, divided as the masses that go out
+  // of it are: it differs from the masses by what comes in and does not go out, or the other way
+  // round, and by as much as it did before. So the sum over the positions so far bounds sum |mass
+  // - flow| of a position. Sums are rounded themselves: where nothing was added, they are exact.
+  double imbalance(int64_t token, bool has_edge) {
+    const auto &edges = edges_[token];
+    double sum = 0;
+    size_t n = edges.size();
+    if (!has_edge) { // the labels of this position alone, or the first ones
+      for (const ChainEdge &edge : edges)
+        sum += edge.mass;
+      return std::abs(1.0 - sum) + rounding_of(n);
+    }
+    const auto &before = edges_[token - 1];
+    n += before.size();
+    balance_.assign(static_cast<size_t>(shape_.K), 0.0);
+    for (const ChainEdge &edge : before)
+      balance_[edge.to] += edge.mass;
+    for (const ChainEdge &edge : edges)
+      balance_[edge.from] -= edge.mass;
+    for (const double off : balance_)
+      sum += std::abs(off);
+    return sum + rounding_of(n - 1);
+  }
+  // Of adding up n masses, none much larger than 1.
+  static double rounding_of(size_t n) {
+    return n > 1 ? 4 * static_cast<double>(n * n) * 0x1p-53 : 0;
+  }
+
+  double norm(int64_t token) {
+    if (norms_.empty())
+      for (int64_t row = 0; row < rows_.n_rows; ++row)
+        norms_.push_back(1.0001 * std::sqrt(row_product(rows_, row, row)) + 1e-150);
+    return norms_[token];
+  }
+  double highest_cost(int64_t token) const {
+    const double *costs = shape_.cost + shape_.labels[token] * shape_.K;
+    return *std::max_element(costs, costs + shape_.K);
   }
 
   const Real *transitions() const { return shape_.transitions ? transitions_.data() : nullptr; }
@@ -356,6 +425,13 @@ private:
   std::vector<int32_t> worst_, from_;
   std::vector<double> lowest_;
   std::vector<std::pair<int64_t, int>> counts_;
+  // What bounds the rounding of weights().
+  struct Tally {
+    double size = 0, off = 0, off_loss = 0; // of terms; of masses that are no flow
+    int64_t terms = 0;                      // that one weight may be the sum of
+  } tally_;
+  MeanErrors errors_;
+  std::vector<double> norms_, balance_;
 };
 
 } // namespace bridle

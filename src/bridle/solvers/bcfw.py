@@ -26,6 +26,7 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Pace, Solver
+from bridle.structured.bounds import Errors
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -116,4 +117,11 @@ class BlockIterate:
         """The mean constraint (W, l) of the dual point."""
         alpha = np.empty(self._blocks.n_weights + 1)
         alpha[-1] = self._blocks.weights(alpha[:-1])
+        self._errors = self._blocks.errors
         return alpha
+
+    @property
+    def errors(self) -> Errors:
+        """How far an exact combination is from it, at most."""
+        assert self.alpha is not None  # which finds them
+        return Errors(*self._errors)

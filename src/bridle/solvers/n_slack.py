@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
+from bridle.structured.bounds import Errors, MeanIterate, excess_of, of_sum
 
 if TYPE_CHECKING:
     from bridle._core import Rng
-    from bridle.structured.problem import Combination, StructuredBase
+    from bridle.structured.problem import Combination, Constraint, StructuredBase
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class NSlack(Solver):
         )
         w = np.zeros(problem.n_features) if start is None else np.array(start.w, np.float64)
         slack = np.zeros(n)
+        errors: list[Errors] = []  # of each constraint
         bounds = np.linspace(0, n, min(self.parts, n) + 1).astype(int)
         step = epoch = 0
         while True:
@@ -77,23 +78,27 @@ class NSlack(Solver):
                         excess += float(problem.cost[i]) * (violation - slack[i])
                         psi = constraint.psi
                         model.add((psi.indices, psi.values), constraint.loss, i)
+                        errors.append(constraint.errors)
                         added += 1
                 if added:
                     w = model.solve().w
                     slack[:] = 0.0
                     np.maximum.at(slack, model.group, model.r - model.products(w))
-            model.drop_idle()
+            errors = [errors[k] for k in model.drop_idle().tolist()]
             epoch += 1
             alpha = np.append(w, float(model.r @ model.beta))
             dual = float(alpha[-1]) - 0.5 * float(w @ w)
             estimate = excess / (excess + dual) if excess + dual > 0 else 0.0
-            yield Iterate(step, epoch, w, 0.0, alpha, estimate)
+            sums = np.bincount(model.group, model.beta, n)
+            own = _errors(model, errors, excess_of(sums, model.caps, len(model)))
+            yield MeanIterate(step, epoch, w, 0.0, alpha, estimate, errors=own)
 
     def _hard_iterates(self, problem: StructuredBase, start: Any) -> Iterates:
         """Ends when no constraint is violated."""
         n = problem.n_rows
         model = CuttingPlaneModel(problem.n_features, idle=self.idle, sparse=True)
         rows: list[int] = []
+        known: list[Constraint] = []
         w = np.zeros(problem.n_features) if start is None else np.array(start.w, np.float64)
         bounds = np.linspace(0, n, min(self.parts, n) + 1).astype(int)
         step = epoch = 0
@@ -108,6 +113,7 @@ class NSlack(Solver):
                         psi = constraint.psi
                         model.add((psi.indices, psi.values), constraint.loss)
                         rows.append(i)
+                        known.append(constraint)
                         added += 1
                 if added:
                     w = _solve_hard(model)
@@ -115,16 +121,19 @@ class NSlack(Solver):
             epoch += 1
             loose = model.beta.sum() < 0.99 * model.caps[0]
             alpha = np.append(model.weights(), float(model.r @ model.beta))
-            yield HardIterate(step, epoch, w, 0.0, alpha, combination=_combination(model, rows))
+            own = _errors(model, [constraint.errors for constraint in known], 0.0)
+            combination = _combination(model, rows, known)
+            yield HardIterate(step, epoch, w, 0.0, alpha, errors=own, combination=combination)
             if total == 0 and loose:
                 return
-            rows = [rows[k] for k in model.drop_idle().tolist()]
+            kept = model.drop_idle().tolist()
+            rows, known = [rows[k] for k in kept], [known[k] for k in kept]
             if total == 0:
                 w = _solve_hard(model)
 
 
 @dataclass(frozen=True)
-class HardIterate(Iterate):
+class HardIterate(MeanIterate):
     """An iterate with the constraints that its dual point is made of."""
 
     combination: Any = None
@@ -141,10 +150,17 @@ def _solve_hard(model: CuttingPlaneModel) -> Array:
     return w
 
 
-def _combination(model: CuttingPlaneModel, rows: list[int]) -> Combination:
+def _errors(model: CuttingPlaneModel, errors: list[Errors], excess: float) -> Errors:
+    """Of the mean that the weights of the constraints make."""
+    lengths = np.sqrt(np.diagonal(model.gram)) * (1.0 + 1e-9) + 1e-150
+    return of_sum(model.beta, lengths, model.r, np.array(errors).reshape(-1, 2), excess)
+
+
+def _combination(model: CuttingPlaneModel, rows: list[int], known: list[Constraint]) -> Combination:
     from bridle.structured.problem import Combination
 
     used = np.flatnonzero(model.beta)
     return Combination(
-        np.array(rows, np.int64)[used], model.cuts()[used], model.r[used], model.beta[used]
-    )
+        np.array(rows, np.int64)[used], model.cuts()[used], model.r[used], model.beta[used],
+        [known[k] for k in used.tolist()],
+    )  # fmt: skip

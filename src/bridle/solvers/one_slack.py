@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.cutting_plane_model import CuttingPlaneModel
 from bridle.solvers.shared.standstill import Standstill, relative
+from bridle.structured.bounds import Errors, MeanIterate, excess_of, of_sum
 
 if TYPE_CHECKING:
     from bridle.structured.problem import StructuredBase
@@ -58,10 +58,13 @@ class OneSlack(Solver):
         """One iterate for each cut, which costs one oracle pass over the rows."""
         model = CuttingPlaneModel(problem.n_features, idle=self.idle)
         w = np.zeros(problem.n_features)
+        errors: list[Errors] = []  # of each cut
         if start is not None:
             w = np.array(start.w, np.float64)
-            if start.alpha is not None:  # a convex combination is a cut like any other
+            known = problem.errors_of(start.alpha)
+            if known is not None:  # a convex combination is a cut like any other
                 model.add(start.alpha[:-1], float(start.alpha[-1]))
+                errors.append(known)
         best, lowest, gap, step = w, np.inf, 1.0, 0
         standstill = Standstill()
         while True:
@@ -71,11 +74,21 @@ class OneSlack(Solver):
             if primal < lowest:
                 best, lowest = w, primal
             model.add(cut.features, cut.loss)
+            errors.append(cut.errors)
             point = model.solve(max(1e-3 * gap, 1e-13))
             gap = relative(lowest - point.value, lowest)
             alpha = np.append(point.w, model.r @ point.beta)
-            yield Iterate(step, step, best, 0.0, alpha, gap_estimate=gap)
+            yield MeanIterate(
+                step, step, best, 0.0, alpha, gap_estimate=gap, errors=_errors(model, errors)
+            )
             if standstill(lowest, point.value):
                 return
-            model.drop_idle()
+            errors = [errors[k] for k in model.drop_idle().tolist()]
             w = best + self.towards * (point.w - best)
+
+
+def _errors(model: CuttingPlaneModel, errors: list[Errors]) -> Errors:
+    """Of the mean that the weights of the cuts make."""
+    lengths = np.sqrt(np.diagonal(model.gram)) * (1.0 + 1e-9) + 1e-150
+    excess = excess_of(np.array([model.beta.sum()]), model.caps, len(model))
+    return of_sum(model.beta, lengths, model.r, np.array(errors), excess)

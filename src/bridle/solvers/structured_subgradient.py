@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from bridle.objective.point import Iterate
+from bridle.objective.rounding import gamma
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Pace, Solver
+from bridle.structured.bounds import MORE, Errors, MeanIterate, length_above
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -45,13 +46,14 @@ class StructuredSubgradient(Solver):
         """One iterate after each shuffled epoch."""
         n = problem.n_rows
         total = np.zeros(problem.n_features)  # w = total / epochs so far
-        loss = 0.0
-        order = np.empty(n, np.int64)
-        # A warm start counts as an epoch whose answers gave its mean constraint.
+        # A warm start counts as an epoch whose answers gave its mean constraint. It is not believed
+        # to be one: certificates rest on the answers since.
         t = 0
+        first = np.zeros(problem.n_features)
         if start is not None:
-            total += start.alpha[:-1]
-            loss, t = float(start.alpha[-1]), n
+            first, t = np.array(start.alpha[:-1]), n
+        loss, size, wrong, wrong_loss = 0.0, 0.0, 0.0, 0.0
+        order = np.empty(n, np.int64)
         step, epoch, restart = 0, 0, 1
         mean, counted = np.zeros(problem.n_features), 0
         while True:
@@ -59,16 +61,23 @@ class StructuredSubgradient(Solver):
                 mean[:], counted, restart = 0.0, 0, 2 * restart
             rng.permutation(order)
             for i in order.tolist():
-                w = total * (n / t) if t else total
+                w = (first + total) * (n / t) if t else total
                 constraint = problem.constraint(i, w)
                 cost = float(problem.cost[i])
                 constraint.psi.add_to(total, cost)
                 loss += cost * constraint.loss
+                size += cost * length_above(constraint.psi.values)
+                wrong += cost * constraint.errors.features
+                wrong_loss += cost * constraint.errors.loss
                 t += 1
                 counted += 1
                 if self.average:
                     mean += (w - mean) / counted
             step, epoch = step + n, epoch + 1
-            scale = n / t
+            scale, part = 1.0 / epoch, gamma(step + 8)
             alpha = scale * np.append(total, loss)
-            yield Iterate(step, epoch, mean if self.average else alpha[:-1], 0.0, alpha)
+            errors = Errors(
+                MORE * scale * (wrong + part * size), MORE * scale * (wrong_loss + part * loss)
+            )
+            w = mean if self.average else (first + total) * (n / t)
+            yield MeanIterate(step, epoch, w, 0.0, alpha, errors=errors)

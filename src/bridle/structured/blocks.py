@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.structured.bounds import NONE, excess_of, length_above, of_sum
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class OracleBlocks:
         self.known: list[list[tuple[Constraint, float]]] = [[] for _ in range(problem.n_rows)]
         self.w = np.zeros(self.n_weights)
         self.dual = 0.0
+        self.errors = NONE  # of what `weights` says
         self._gaps = np.full(problem.n_rows, np.inf)
         self._late = np.zeros(self.n_weights) if average else None  # see `average`
         self._visits = 0
@@ -53,10 +55,20 @@ class OracleBlocks:
         """W from the weights of the constraints, and l."""
         out[:] = 0.0
         loss = 0.0
+        weights, constraints, excess = [], [], 0.0
         for cost, known in zip(self.problem.cost, self.known, strict=True):
             for constraint, weight in known:
                 constraint.psi.add_to(out, cost * weight)
                 loss += cost * weight * constraint.loss
+                weights.append(cost * weight)
+                constraints.append(constraint)
+            sums = np.array([sum(weight for _, weight in known)])
+            excess = max(excess, excess_of(sums, np.ones(1), len(known)))
+        self.errors = of_sum(
+            np.array(weights), np.array([length_above(c.psi.values) for c in constraints]),
+            np.array([c.loss for c in constraints]),
+            np.array([c.errors for c in constraints]).reshape(-1, 2), excess,
+        )  # fmt: skip
         self.w[:] = out
         self.dual = loss - 0.5 * float(out @ out)
         return loss

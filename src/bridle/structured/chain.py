@@ -17,10 +17,12 @@ import numpy as np
 from bridle import _core
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import make_rows
+from bridle.matrix.door import is_sparse, make_rows
 from bridle.matrix.threads import check_threads
-from bridle.structured.problem import Constraint, Cut, StructuredBase
-from bridle.structured.sparse import SparseVector, from_entries
+from bridle.objective.rounding import TINY, gamma
+from bridle.structured.bounds import MORE, Errors, length_above
+from bridle.structured.problem import SCALARS, Constraint, Cut, StructuredBase
+from bridle.structured.sparse import from_entries
 from numpy.typing import ArrayLike, NDArray
 
 Labels = NDArray[np.int32]
@@ -57,7 +59,7 @@ class Chains:
         bias: float = 0.0,
         n_threads: int = 1,
     ) -> None:
-        self.X, self.rows, _ = make_rows(X, bias, n_threads)
+        self.X, self.rows, squared_norms = make_rows(X, bias, n_threads)
         self.offsets: Offsets = np.ascontiguousarray(offsets, np.int64)
         given = np.zeros(self.rows.n_rows, np.int32) if labels is None else labels
         self.labels: Labels = np.ascontiguousarray(given, np.int32)
@@ -67,6 +69,18 @@ class Chains:
         self.core = _core.structured.chain(
             self.rows, self.offsets, self.labels, self.cost.ravel(), n_labels, transitions
         )
+
+        # For bounds on rounding.
+        self.n_emissions = self.rows.n_features + (bias != 0)
+        counts = np.diff(self.X.indptr) if is_sparse(self.X) else [self.rows.n_features]
+        self.row_size = int(max(counts)) + 1
+        self.row_lengths = np.sqrt(
+            squared_norms * (1.0 + gamma(self.row_size + 8)) + self.row_size * TINY
+        )
+        self.sequence_lengths = np.diff(self.offsets)
+        self.longest = int(self.sequence_lengths.max(initial=0))
+        self.sequence_of_row = np.repeat(np.arange(self.n_sequences), self.sequence_lengths)
+        self.highest_costs = self.cost.max(axis=1)[self.labels]
 
     @property
     def n_sequences(self) -> int:
@@ -111,9 +125,32 @@ class ChainProblem(StructuredBase):
             self.chains.n_sequences, self.chains.core.n_weights, C, sample_weight, n_threads
         )
 
-    def losses(self, w: Array) -> float:  # noqa: D102
+    def hinges_above(self, w: Array) -> Array:  # noqa: D102
         _, values, truths = self._pass(w)
-        return float(self.cost @ np.maximum(values - truths, 0.0))
+        return np.maximum(values - truths + self._slips(w), 0.0)
+
+    def _slips(self, w: Array) -> Array:
+        """How far value - truth may be from the exact maximum, for rounding of w, too.
+
+        The score of any path is a sum of products, each rounded as often as a row has features and
+        a sequence has positions, at most. Of two paths, one of which is the best.
+        """
+        chains = self.chains
+        emissions, transitions = np.split(w, [chains.n_emissions * chains.n_labels])
+        table = emissions.reshape(-1, chains.n_labels)
+        length = max(length_above(np.ascontiguousarray(column)) for column in table.T)
+        position = length * chains.row_lengths + chains.highest_costs
+        size = np.bincount(chains.sequence_of_row, position, self.n_rows)
+        size += chains.sequence_lengths * float(np.abs(transitions).max(initial=0.0))
+        part = gamma(chains.row_size + 4 * chains.longest + SCALARS)
+        tiny = chains.sequence_lengths * (chains.row_size * TINY)
+        return np.asarray(3.0 * MORE * part * size + tiny)
+
+    @property
+    def least_loss(self) -> float:
+        """The smallest cost of a wrong label; 0, which proves no margin, if some cost nothing."""
+        K = self.chains.n_labels
+        return float(self.chains.cost[~np.eye(K, dtype=bool)].min(initial=np.inf))
 
     def cut(self, w: Array) -> Cut:  # noqa: D102
         paths, values, truths = self._pass(w)
@@ -122,18 +159,34 @@ class ChainProblem(StructuredBase):
         core.differences(paths, cost, features)
         core.losses(paths, losses)
         value = float(cost @ np.maximum(values - truths, 0.0))
-        return Cut(features, float(cost @ losses), value)
+        wrong = paths != self.chains.labels
+        return Cut(features, float(cost @ losses), value, self._errors_of_sum(wrong, losses))
+
+    def _errors_of_sum(self, wrong: NDArray[np.bool_], losses: Array) -> Errors:
+        """Errors of a cut, where these rows have wrong labels."""
+        chains = self.chains
+        # An entry of W changes twice, at most, at each wrong label, and so it does for transitions.
+        entries = 2 * wrong * chains.row_lengths
+        if chains.transitions:
+            after = np.zeros_like(wrong)
+            after[1:] = wrong[:-1]
+            entries = entries + 2.0 * (wrong | after)
+        size = self.cost @ np.bincount(chains.sequence_of_row, entries, self.n_rows)
+        part = gamma(4 * int(wrong.sum()) + SCALARS)
+        tiny = chains.rows.n_rows * chains.row_size * TINY
+        loss = gamma(self.n_rows + chains.longest + SCALARS) * float(self.cost @ losses)
+        return Errors(MORE * part * float(size) + tiny, MORE * loss + tiny)
 
     def constraint(self, i: int, w: Array) -> Constraint:  # noqa: D102
         path, loss = self.chains.core.answer(i, w)
-        return Constraint(self._psi(i, path), loss)
+        return self._constraint(i, path, loss)
 
     def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
         paths, _, _ = self._pass(w)
         losses = np.empty(self.n_rows)
         self.chains.core.losses(paths, losses)
         return [
-            Constraint(self._psi(i, paths[self._positions(i)]), float(losses[i]))
+            self._constraint(i, paths[self._positions(i)], float(losses[i]))
             for i in range(self.n_rows)
         ]
 
@@ -147,8 +200,13 @@ class ChainProblem(StructuredBase):
             raise OracleError(bad, "its score is not finite")
         return paths, values, truths
 
-    def _psi(self, i: int, path: Labels) -> SparseVector:
-        return from_entries(*self.chains.core.difference(i, path))
+    def _constraint(self, i: int, path: Labels, loss: float) -> Constraint:
+        indices, values = self.chains.core.difference(i, path)
+        n = len(path)
+        part = gamma(2 * n + 2) if n > 1 else 0.0  # a single position has nothing to add up
+        errors = Errors(part * float(np.abs(values).sum()), gamma(n + 2) * loss if n > 1 else 0.0)
+        terms = (indices, values) if self.hard_margin else None
+        return Constraint(from_entries(indices, values), loss, errors, terms)
 
     def _positions(self, i: int) -> slice:
         return slice(int(self.chains.offsets[i]), int(self.chains.offsets[i + 1]))

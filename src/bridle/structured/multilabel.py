@@ -19,6 +19,8 @@ from typing import Any, Self
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
+from bridle.objective.rounding import gamma
+from bridle.structured.bounds import length_above
 from bridle.structured.sparse import SparseVector, from_entries
 from numpy.typing import NDArray
 
@@ -92,6 +94,13 @@ class MultilabelOracle:
         if truths is not None:  # a label adds 1 where the truth has not got it, else it saves 1
             scores += 1.0 - 2.0 * np.array([self._check(y) for y in truths])
         return [tuple(row) for row in best_sets(scores, pairs, self.n_threads).tolist()]
+
+    def rounding(self, x: Any, w: Array) -> float:
+        """How far the value of its answers may be from the best because scores are rounded."""
+        _, values = self._entries(x)
+        # sum_l |x||w_l| <= |x| sqrt(L) |table|, and as much for the pairs; twice, for two sets.
+        size = (length_above(values) + self.n_labels) * self.n_labels * length_above(w)
+        return 2.0 * gamma(len(values) + 4 * self.n_labels**2 + 8) * (size + self.n_labels)
 
     def weights(self, w: Array) -> tuple[Array, Array | None]:
         """The parts of w: n_inputs x n_labels, and the pairs as a matrix above its diagonal."""

@@ -13,6 +13,9 @@ hold, the objective is 1/2 |w|^2, and the dual's combinations need not be convex
 will do. If no w satisfies them all, some combination of constraints has W = 0 and l > 0, and the
 sum of what they ask for is 0 >= l: a proof.
 
+Values are bounds that hold under rounding: see `bounds`. The oracle is asked in floating point, and
+`slips` says how much better than its answer another output may be for that reason.
+
 Slack rescaling replaces psi_i(y) by Delta(y_i, y) psi_i(y).
 (Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent
 output variables", JMLR 2005.)
@@ -20,8 +23,11 @@ output variables", JMLR 2005.)
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -30,11 +36,16 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.threads import check_threads
 from bridle.objective.certificate import Source
+from bridle.objective.rounding import TINY, U, gamma, is_power_of_two, product
 from bridle.problems.base import ORACLE, Judgement, Problem
+from bridle.problems.exact import Exact
+from bridle.structured.bounds import MORE, NONE, Errors, dual_below, length_above, of_sum
 from bridle.structured.oracle import Oracle
-from bridle.structured.sparse import SparseVector, sparse_vector
+from bridle.structured.sparse import Indices, SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
 
+SCALARS = 40  # roundings of sums and products that do not depend on the size of anything
+MARGINS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)  # w is made longer by one of these to be feasible
 FEASIBLE = 1e-9  # a violation of less than this, relative to the loss or to |w||psi|, is rounding
 
 Rescaling = Literal["margin", "slack"]
@@ -46,6 +57,36 @@ class Constraint:
 
     psi: SparseVector
     loss: float
+    errors: Errors = NONE  # of psi and loss, which may have been rounded
+    # What psi is the sum of, times the loss with slack rescaling: for proofs, where it was rounded.
+    terms: tuple[Indices, Array] | None = None
+    factor: float = 1.0
+    reach: float = 0.0  # the lengths of the two feature vectors that psi is the difference of
+
+    def exact(self) -> dict[int, Fraction] | None:
+        """Psi without rounding, or None if that is not known."""
+        if self.terms is None and self.errors.features > 0:
+            return None
+        indices, values = self.terms or (self.psi.indices, self.psi.values)
+        found: dict[int, Fraction] = {}
+        for k, value in zip(indices.tolist(), values.tolist(), strict=True):
+            found[k] = found.get(k, Fraction(0)) + Fraction(value)
+        return {k: Fraction(self.factor) * value for k, value in found.items() if value}
+
+    def above(self, w: Array, length: float) -> float:
+        """loss - w.psi, from above; length: |w|, from above.
+
+        With a `reach`, another output may be better by the rounding of either score: an oracle that
+        compares them may not have seen it.
+        """
+        chosen = w[self.psi.indices]
+        value = self.loss - float(self.psi.values @ chosen)
+        size = float(np.abs(self.psi.values) @ np.abs(chosen)) + self.loss
+        n = len(chosen)
+        error = gamma(n + SCALARS) * (size + self.reach * length)
+        error += self.errors.features * length + self.errors.loss
+        above = value + MORE * (error + n * TINY)
+        return math.nextafter(above, math.inf) if error > 0 else above
 
     def violation(self, w: Array) -> float:
         """loss - w.psi."""
@@ -65,13 +106,15 @@ class Constraint:
 class Combination:
     """Constraints with weights >= 0: what they ask for in sum, w.W >= l.
 
-    As a proof that no w satisfies them all: the weights sum to 1, W = 0 to rounding, and l > 0.
+    As a proof that no w satisfies them all: the weights sum to 1, W = 0 and l > 0. Weights and psi
+    are rounded; the combination that was found is exactly 0.
     """
 
     rows: NDArray[np.int64]  # whose constraints they are
     psi: Any  # a sparse matrix, one row for each
     losses: Array
     weights: Array
+    constraints: Sequence[Constraint] = field(default=(), repr=False)  # the same, not rounded
 
     @property
     def n_rows(self) -> int:
@@ -84,16 +127,31 @@ class Combination:
 
         for n in (64, 512):
             chosen = np.sort(np.argsort(-self.weights, kind="stable")[:n])
-            weights = contradiction(self.psi[chosen], self.losses[chosen])
+            weights = contradiction(
+                self.psi[chosen], self.losses[chosen], lambda rows, of=chosen: self._exact(of[rows])
+            )
             if weights is not None:
                 used = np.flatnonzero(weights)
                 kept = chosen[used]
                 return Combination(
-                    self.rows[kept], self.psi[kept], self.losses[kept], weights[used]
-                )
+                    self.rows[kept], self.psi[kept], self.losses[kept], weights[used],
+                    [self.constraints[k] for k in kept.tolist()],
+                )  # fmt: skip
             if n >= len(self.weights):
                 break
         return None
+
+    def _exact(self, chosen: NDArray[np.int64]) -> Exact | None:
+        """The psi of some constraints without rounding, without the columns where all are zero."""
+        found = [self.constraints[k].exact() for k in chosen.tolist()]
+        known = [psi for psi in found if psi is not None]
+        if len(known) < len(found):
+            return None
+        columns = sorted(set().union(*known))
+        rows = np.empty((len(known), len(columns)), object)
+        for row, psi in zip(rows, known, strict=True):
+            row[:] = [psi.get(k, Fraction(0)) for k in columns]
+        return rows
 
 
 @dataclass(frozen=True)
@@ -103,6 +161,7 @@ class Cut:
     features: Array
     loss: float
     value: float  # loss - w.features at the w that it was found at
+    errors: Errors  # of features and loss
 
     @property
     def alpha(self) -> Array:
@@ -140,6 +199,10 @@ class StructuredBase(Problem):
         # An infinite C of nothing is nothing.
         used = self.sample_weight > 0
         self.cost = np.where(used, self.C * np.where(used, self.sample_weight, 1.0), 0.0)
+        exact = np.isinf(C) or is_power_of_two(np.array([C])).all()
+        exact = exact or is_power_of_two(self.sample_weight[used]).all()
+        self._cost_slip = 0.0 if exact else U  # relative, of any C_i
+        self._judged: dict[bytes, Errors] = {}
 
     def constraint(self, i: int, w: Array) -> Constraint:
         """The most violated constraint of row i."""
@@ -152,15 +215,32 @@ class StructuredBase(Problem):
     def cut(self, w: Array) -> Cut:
         """The most violated constraint of every row, summed."""
         features, loss, value = np.zeros(self.n_features), 0.0, 0.0
-        for cost, constraint in zip(self.cost, self.constraints(w), strict=True):
+        found = self.constraints(w)
+        for cost, constraint in zip(self.cost, found, strict=True):
             constraint.psi.add_to(features, cost)
             loss += cost * constraint.loss
             value += cost * max(0.0, constraint.violation(w))
-        return Cut(features, loss, value)
+        errors = of_sum(
+            self.cost, np.array([length_above(c.psi.values) for c in found]),
+            np.array([c.loss for c in found]), np.array([c.errors for c in found]),
+        )  # fmt: skip
+        return Cut(features, loss, value, errors)
 
-    def losses(self, w: Array) -> float:
-        """sum_i C_i max_y [Delta - w.psi], by one oracle pass."""
-        return self.cut(w).value
+    def hinges_above(self, w: Array) -> Array:
+        """max_y [Delta - w.psi] of every row, from above: by one oracle pass."""
+        length = length_above(w)
+        found = self.constraints(w)
+        hinges = np.array([max(0.0, constraint.above(w, length)) for constraint in found])
+        return np.asarray(hinges + MORE * self.slips(w))
+
+    def slips(self, w: Array) -> Array:
+        """By how much more than the constraints say the oracle's rounding may have misled it."""
+        return np.zeros(self.n_rows)
+
+    @property
+    def least_loss(self) -> float | None:
+        """The least loss of an output other than the truth; None if that is not known."""
+        return None
 
     def blocks(self, *, average: bool) -> Any:
         """The dual block by block, for bcfw."""
@@ -169,11 +249,15 @@ class StructuredBase(Problem):
         return OracleBlocks(self, average)
 
     def primal(self, w: ArrayLike) -> float:
-        """P(w)."""
+        """P(w), from above."""
         w = check_vector(w, self.n_features, "w")
         if self.hard_margin:
-            return np.inf if self.violated(w) else 0.5 * float(w @ w)
-        return 0.5 * float(w @ w) + self.losses(w)
+            return (0.5 * product(w, w)).high if self._is_feasible(w) else np.inf
+        hinges = self.hinges_above(w)
+        if not (w.any() or hinges.any()):  # exactly
+            return 0.0
+        losses = product(self.cost, hinges) * (1.0 + 2.0 * self._cost_slip)
+        return (0.5 * product(w, w) + losses).high
 
     def violated(self, w: Array) -> list[Constraint]:
         """The most violated constraint of every row that has one, beyond rounding."""
@@ -184,37 +268,110 @@ class StructuredBase(Problem):
         ]
 
     def dual(self, alpha: ArrayLike) -> float:
-        """D of the mean (W, l) of a convex combination of outputs."""
+        """D of the mean (W, l) of a convex combination of outputs, from below.
+
+        Of a point that this problem has judged, its errors are known; any other is taken at its
+        word.
+        """
         alpha = check_vector(alpha, self.n_features + 1, "alpha")
-        return float(alpha[-1]) - 0.5 * float(alpha[:-1] @ alpha[:-1])
+        return dual_below(alpha, self.errors_of(alpha) or NONE)
+
+    def errors_of(self, alpha: Any) -> Errors | None:
+        """How far an exact combination is from a dual point that was judged; None of any other."""
+        return None if alpha is None else self._judged.get(_digest(alpha))
 
     def judge(self, iterate: Any) -> Judgement:
         """The primal value of the iterate by one oracle pass, and the dual value of its mean."""
         w = np.array(iterate.w, np.float64)
         if self.hard_margin:
             return self._judge_hard(w, iterate)
-        alpha = iterate.alpha
+        alpha, errors = self._mean_of(iterate)
+        source: Source = "solver"
         if alpha is None:  # no combination: the most violated constraints are one
-            alpha = self.cut(w).alpha
+            cut = self.cut(w)
+            alpha, errors, source = cut.alpha, cut.errors, "repair"
         # Part of every row's weight may stay with its truth, whose constraint is 0 >= 0.
         squared_norm = float(alpha[:-1] @ alpha[:-1])
         scale = min(1.0, float(alpha[-1]) / squared_norm) if squared_norm > 0 else 1.0
-        source: Source = "solver" if scale == 1.0 and iterate.alpha is not None else "repair"
-        alpha = scale * alpha
-        return Judgement(w, 0.0, self.primal(w), alpha, self.dual(alpha), source)
+        if scale != 1.0:
+            errors, source = errors.scaled(max(scale, 0.0), length_above(alpha)), "repair"
+            alpha = scale * alpha
+        return Judgement(w, 0.0, self.primal(w), *self._better(alpha, errors), source)
+
+    def _mean_of(self, iterate: Any) -> tuple[Array | None, Errors]:
+        """The dual point of an iterate, if something is known about it."""
+        if iterate.alpha is None:
+            return None, NONE
+        errors = getattr(iterate, "errors", None) or self.errors_of(iterate.alpha)
+        if errors is None:
+            return None, NONE
+        errors = Errors(*errors)
+        # C_i is rounded, too: the weights may be more than they should by that part.
+        slip = 2.0 * self._cost_slip * length_above(iterate.alpha)
+        return iterate.alpha, Errors(errors.features + slip, errors.loss + slip)
+
+    def _better(self, alpha: Array, errors: Errors) -> tuple[Array, float]:
+        """A dual point of one's own with its value, or 0, where every weight is with the truth."""
+        dual = dual_below(alpha, errors)
+        if not dual > 0:
+            alpha, errors, dual = np.zeros(self.n_features + 1), NONE, 0.0
+        self._judged[_digest(alpha)] = errors
+        return np.array(alpha), dual
 
     def _judge_hard(self, w: Array, iterate: Any) -> Judgement:
         """Both points at their best scale, and a proof if that is what the constraints make."""
-        alpha = np.zeros(self.n_features + 1) if iterate.alpha is None else iterate.alpha
+        alpha, errors = self._mean_of(iterate)
+        alpha = np.zeros(self.n_features + 1) if alpha is None else alpha
         squared_norm = float(alpha[:-1] @ alpha[:-1])
-        alpha = alpha * (float(alpha[-1]) / squared_norm if squared_norm > 0 else 1.0)
-        scale = self._feasible_scale(w)
-        if scale is not None:
-            w = scale * w
-            return Judgement(w, 0.0, 0.5 * float(w @ w), alpha, self.dual(alpha), "solver")
+        scale = float(alpha[-1]) / squared_norm if squared_norm > 0 else 1.0
+        errors = errors.scaled(scale, length_above(alpha))
+        own = self._better(scale * alpha, errors)
+        feasible = self._feasible(w)
+        if feasible is not None:
+            primal = (0.5 * product(feasible, feasible)).high
+            return Judgement(feasible, 0.0, primal, *own, "solver")
         combination = getattr(iterate, "combination", None)
         proof = None if combination is None else combination.contradiction()
-        return Judgement(w, 0.0, np.inf, alpha, self.dual(alpha), "solver", proof)
+        return Judgement(w, 0.0, np.inf, *own, "solver", proof)
+
+    def _feasible(self, w: Array) -> Array | None:
+        """A multiple of w, as small as can be found, that certainly satisfies every constraint."""
+        scale = self._feasible_scale(w)
+        if scale is None:
+            return None
+        w = scale * w
+        if self.least_loss is None:
+            longer = ((1.0 + margin) * w for margin in (0.0, *MARGINS))
+            return next((v for v in longer if self._answers_satisfied(v)), None)
+        enough = self._margin_at(w)
+        margin = next((margin for margin in MARGINS if margin >= enough), None)
+        return None if margin is None else (1.0 + margin) * w
+
+    def _is_feasible(self, w: Array) -> bool:
+        """Whether w.psi >= loss for every output, rounding included."""
+        if self.least_loss is None:
+            return self._answers_satisfied(w)
+        return any(margin >= self._margin_at(w / (1.0 + margin)) for margin in MARGINS)
+
+    def _margin_at(self, w: Array) -> float:
+        """An m such that (1 + m) w satisfies every constraint, rounded or not.
+
+        If no loss - w.psi is more than h, then t w.psi >= t (loss - h) >= loss for every output
+        whose loss is at least `least_loss`, once t >= least / (least - h). The other one is the
+        truth.
+        """
+        h = float(self.hinges_above(w)[self.cost > 0].max(initial=0.0))
+        assert self.least_loss is not None
+        return MORE * h / (self.least_loss - h) if h < 0.5 * self.least_loss else np.inf
+
+    def _answers_satisfied(self, w: Array) -> bool:
+        """Whether the oracle's answers, if they are the most violated ones, are satisfied."""
+        length = length_above(w)
+        return all(
+            (not len(c.psi.values) and c.loss == 0) or replace(c, reach=0.0).above(w, length) <= 0
+            for cost, c in zip(self.cost, self.constraints(w), strict=True)
+            if cost > 0
+        )
 
     def _feasible_scale(self, w: Array) -> float | None:
         """The smallest s >= 1 at which s w violates nothing, or None.
@@ -272,6 +429,7 @@ class StructuredProblem(StructuredBase):
         self.oracle, self.X, self.Y = oracle, X, Y
         self.rescaling = rescaling
         self.executor = executor
+        self._largest_factor = 0.0
         self._truths: list[SparseVector | None] = [None] * len(X)
 
     def answer(self, i: int, w: Array) -> Any:
@@ -304,7 +462,25 @@ class StructuredProblem(StructuredBase):
         if not np.isfinite(loss) or loss < 0:
             raise OracleError(i, f"the loss must be finite and not negative, got {loss}")
         psi = truth.minus(other)
-        return Constraint(psi.scaled(loss) if self.rescaling == "slack" else psi, loss)
+        factor = 1.0
+        if self.rescaling == "slack":
+            psi, factor = psi.scaled(loss), loss
+        terms = None
+        if self.hard_margin:
+            indices = np.concatenate([truth.indices, other.indices])
+            terms = indices, np.concatenate([truth.values, -other.values])
+        # Every entry of psi is a difference, rounded once, and a product, rounded once more.
+        errors = Errors(gamma(3) * length_above(psi.values) + len(psi.values) * TINY, 0.0)
+        # Other outputs may have a larger loss than an answer that is the truth.
+        self._largest_factor = max(self._largest_factor, factor)
+        reach = self._largest_factor * (length_above(truth.values) + length_above(other.values))
+        return Constraint(psi, loss, errors, terms, factor, reach)
+
+    def slips(self, w: Array) -> Array:  # noqa: D102
+        rounding = getattr(self.oracle, "rounding", None)
+        if rounding is None:
+            return np.zeros(self.n_rows)
+        return np.array([rounding(x, w) for x in self.X])
 
     def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
         batch = getattr(self.oracle, "argmax_batch", None)
@@ -354,3 +530,7 @@ class _Asker:
         problem = copy(self.problem)
         problem.executor = None
         return {"problem": problem, "w": self.w}
+
+
+def _digest(alpha: Any) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(alpha, np.float64).tobytes()).digest()

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from bridle.data.trees import Tree
 from bridle.matrix.arrays import Array
+from bridle.objective.rounding import gamma
 from bridle.structured.grammar import Grammar
 from bridle.structured.sparse import SparseVector
 from bridle.structured.trees import difference
@@ -96,6 +97,15 @@ class TreeOracle:
         for root in self.tables.root:
             for nodes in below(root, 0, len(x)):
                 yield self.tables.named(np.array(nodes, np.int32), x)
+
+    def rounding(self, x: Sequence[str], w: Array) -> float:
+        """How far the value of its answers may be from the best because scores are rounded."""
+        # A node has fewer than 20 weights and, with the loss, at most two constituents a label.
+        n, largest = len(x), float(np.abs(w).max(initial=0.0))
+        if largest == 0:  # whole numbers are not rounded
+            return 0.0
+        labels = max(len(symbol.labels) for symbol in self.grammar.symbols)
+        return 2.0 * gamma(50.0 * n) * (40.0 * n * largest + 4.0 * n * labels)
 
     def _answers(
         self, xs: Sequence[Sequence[str]], w: Array, truths: Sequence[Tree] | None

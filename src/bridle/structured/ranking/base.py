@@ -42,6 +42,13 @@ class RankingLoss:
         """What RankSVM.score is the mean of: one value for each query, better if larger."""
         raise NotImplementedError(f"the loss {self} has no metric for rankings")
 
+    def extent(self, n_documents: Array, n_relevant: Array) -> tuple[Array, Array]:
+        """The largest loss and the largest sum_i |c_i| of an output, for queries of such sizes.
+
+        Certificates take them for granted; larger numbers will do. 1 and 4 unless overridden.
+        """
+        return np.ones(len(n_documents)), np.full(len(n_documents), 4.0)
+
     @property
     def cutoff(self) -> int:
         """The k of losses of the first k documents."""

@@ -31,3 +31,7 @@ class PairsSum(Pairs):
 
     name: ClassVar[str] = "pairs-sum"
     compiled: ClassVar[str | None] = "pairs-sum"
+
+    def extent(self, n_documents: Array, n_relevant: Array) -> tuple[Array, Array]:  # noqa: D102
+        pairs = 0.5 * n_documents * n_documents
+        return pairs, 2.0 * pairs

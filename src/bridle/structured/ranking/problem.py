@@ -10,9 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
+from bridle.matrix.door import is_sparse
 from bridle.objective.queries import check_grades, query_offsets
+from bridle.objective.rounding import TINY, gamma
 from bridle.rows.memory import MemoryRows
-from bridle.structured.problem import Constraint, Cut, StructuredBase
+from bridle.structured.bounds import MORE, Errors, length_above
+from bridle.structured.problem import SCALARS, Constraint, Cut, StructuredBase
 from bridle.structured.ranking.base import RankingLoss, ranking_loss_from
 from bridle.structured.sparse import SparseVector
 from numpy.typing import ArrayLike
@@ -66,6 +69,15 @@ class RankingProblem(StructuredBase):
                 f"{'different ' if self.loss.graded else ''}{what}"
             )
         self._oracle = self.loss.oracle(self.offsets, self.grades)
+        # For bounds on rounding.
+        counts = np.diff(self.X.indptr) if is_sparse(self.X) else [self.rows.n_features]
+        self._row_size = int(max(counts)) + 1
+        self._row_lengths = np.sqrt(
+            self.rows.squared_norms * (1.0 + gamma(self._row_size + 8)) + self._row_size * TINY
+        )
+        self._sizes = np.diff(self.offsets).astype(np.float64)
+        relevant = self._of_queries(np.add, (self.grades > 0).astype(np.float64))
+        self._most_loss, self._most_change = self.loss.extent(self._sizes, relevant)
         self.may_fail = self.loss.compiled is None  # a loss in Python may be somebody's code
 
     @property
@@ -86,16 +98,56 @@ class RankingProblem(StructuredBase):
         self._oracle.answers(scores, coefficients, losses, hinges, self.n_threads)
         return coefficients, losses, hinges
 
-    def losses(self, w: Array) -> float:  # noqa: D102
-        _, _, hinges = self.answers(w)
-        return float(self.cost @ np.maximum(hinges, 0.0))
+    def hinges_above(self, w: Array) -> Array:  # noqa: D102
+        coefficients = np.empty(self.rows.n_rows)
+        losses, hinges = np.empty(self.n_rows), np.empty(self.n_rows)
+        scores = self._finite(self.scores(w))
+        self._oracle.answers(scores, coefficients, losses, hinges, self.n_threads)
+        return np.maximum(hinges + np.where(self.rankable, self._slips(w, scores), 0.0), 0.0)
+
+    def _slips(self, w: Array, scores: Array) -> Array:
+        """How far a query's hinge may be from the exact maximum.
+
+        Scores are rounded, and the oracle adds up and compares what it makes of them: each document
+        a few times, and halving the list, so that mistakes count up to log n times.
+        """
+        length = length_above(w)
+        longest = self._of_queries(np.maximum, self._row_lengths)
+        largest = self._of_queries(np.maximum, np.abs(scores))
+        wrong = gamma(self._row_size + 8) * length * longest + self._row_size * TINY
+        times = (2.0 + np.log2(self._sizes)) * self.loss.cutoff
+        part = gamma(8.0 * float(self._sizes.max()) + SCALARS) * times
+        own = part * (self._most_loss + 2.0 * self._most_change * largest)
+        return np.asarray(MORE * (self._most_change * wrong + own))
 
     def cut(self, w: Array) -> Cut:  # noqa: D102
         coefficients, losses, hinges = self.answers(w)
         cost = self.cost
         coefficients *= np.repeat(cost, np.diff(self.offsets))
         value = float(cost @ np.maximum(hinges, 0.0))
-        return Cut(self.combine(coefficients), float(cost @ losses), value)
+        features = self.combine(coefficients)
+        n = int(np.count_nonzero(coefficients))
+        size = float(np.abs(coefficients) @ self._row_lengths)
+        errors = cost @ np.column_stack([self._errors(0), self._errors(1)])
+        loss = float(cost @ losses)
+        part = gamma(n + SCALARS)
+        tiny = self.rows.n_rows * self._row_size * TINY
+        own = Errors(
+            MORE * float(errors[0] + part * size) + tiny,
+            MORE * float(errors[1] + part * loss) + tiny,
+        )
+        return Cut(features, loss, value, own)
+
+    def _errors(self, which: int) -> Array:
+        """Of each query's psi, but for adding it up, and loss: coefficients are rounded, too."""
+        if which == 0:
+            longest = self._of_queries(np.maximum, self._row_lengths)
+            return np.asarray(gamma(8) * self._most_change * longest * self.rankable)
+        return np.asarray(gamma(4.0 * float(self._sizes.max()) + SCALARS) * self._most_loss)
+
+    def _of_queries(self, ufunc: Any, values: Array) -> Array:
+        found: Array = ufunc.reduceat(values, self.offsets[:-1])
+        return found
 
     def combine(self, coefficients: Array) -> Array:
         """sum_i c_i x_i over all documents."""
@@ -115,7 +167,10 @@ class RankingProblem(StructuredBase):
         if self.bias_scale:
             psi = np.append(psi, self.bias_scale * coefficients.sum())
         stored = np.flatnonzero(psi)
-        return Constraint(SparseVector(stored, psi[stored]), loss)
+        size = float(np.abs(coefficients) @ self._row_lengths[documents])
+        own = gamma(len(coefficients) + SCALARS) * size
+        errors = Errors(MORE * (own + float(self._errors(0)[i])), float(self._errors(1)[i]))
+        return Constraint(SparseVector(stored, psi[stored]), loss, errors)
 
     def _finite(self, scores: Array) -> Array:
         finite = np.isfinite(scores)
