@@ -28,6 +28,8 @@ from bridle.models.storage import load_model, save_model
 PREAMBLE = struct.Struct("<8sIIQQ32s")
 FOLDER = Path(__file__).with_name("files_of_0_1_0")
 
+WORDS = ("/bridle/", "/sklearn/utils/validation")  # where errors may come from
+
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 3, 7, 2**31, 2**40, 2**62, 2**63, -(2**63), 10**30, 0.5, -0.0,
     1e300, -1e300, 1e-300, float("nan"), float("inf"), "", "x", "inf", "nan", "1e5", "ovo", "ovr",
@@ -157,7 +159,8 @@ def use_model(path: Path) -> bool:
             try:
                 use()
             except ValueError as error:
-                if "/bridle/" not in traceback.extract_tb(error.__traceback__)[-1].filename:
+                last = traceback.extract_tb(error.__traceback__)[-1].filename
+                if not any(place in last for place in WORDS):
                     raise AssertionError(f"not in bridle's words: {error!r}") from error
     return True
 

@@ -89,6 +89,10 @@ NOT_NEGATIVE = one(
     "a finite number, not negative",
     lambda value: _is_number(value) and 0 <= float(value) < math.inf,
 )
+SCALE = one(  # squares of it are numbers, too
+    "a number from 1e-150 to 1e150",
+    lambda value: _is_number(value) and 1e-150 <= float(value) <= 1e150,
+)
 LABEL = one("a label", lambda value: isinstance(value, str | int | float))
 NAMES = one(
     "a list of strings",

@@ -5,8 +5,6 @@ Everything public that takes a matrix passes it through here before anything els
 
 from __future__ import annotations
 
-import os
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +36,7 @@ def check_matrix(X: Any) -> None:
     """ValueError if X is sparse and its arrays do not fit together: before SciPy reads them."""
     if is_sparse(X):
         check_stored(X)
+        _check_dtype(X)
         if getattr(X, "format", "") == "csr":
             check_columns(X)
 
@@ -54,16 +53,33 @@ def as_matrix(X: Any) -> Any:
     return X
 
 
+def canonical(X: Any) -> Any:
+    """A matrix from `as_matrix`; of CSR rows the columns in order, and none twice."""
+    X = as_matrix(X)
+    if not is_sparse(X) or isinstance(X, CsrArrays):
+        return X
+    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # knows nothing of itself yet
+    if fresh.has_canonical_format:
+        return X
+    fresh = fresh.copy()
+    fresh.sum_duplicates()
+    return fresh
+
+
 def _readable(X: Any) -> Any:
     """The same, but for the columns: the core's scan looks at those."""
     X = _csr(X) if is_sparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got {X.ndim}")
-    if X.dtype.kind not in "biuf":
-        raise ValueError(f"X must be numeric, got dtype {X.dtype}")
+    _check_dtype(X)
     if X.dtype not in FLOATS:
         X = X.astype(np.float64)
     return X if is_sparse(X) else np.ascontiguousarray(X)
+
+
+def _check_dtype(X: Any) -> None:
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must be numeric, got dtype {X.dtype}")
 
 
 def _csr(X: Any) -> Any:
@@ -109,9 +125,7 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     squared_norms = np.empty(X.shape[0])
     rows = view_rows(X, bias)
     if not _core.matrix.scan(rows, squared_norms, n_threads):
-        X = X.copy()
-        X.has_canonical_format = X.has_sorted_indices = False  # whatever it says of itself
-        X.sum_duplicates()
+        X = canonical(X.tocsr())
         rows = view_rows(X, bias)
         _core.matrix.scan(rows, squared_norms, n_threads)
     return X, rows, squared_norms
@@ -119,13 +133,5 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
 
 def check_width(n_weights: int) -> None:
     """ValueError if so many weights, with what is made of them, do not fit the machine's memory."""
-    if 64 * n_weights > _memory_bytes():
+    if 64 * n_weights > _core.physical_memory():
         raise ValueError(f"{n_weights} weights: more than this machine can hold")
-
-
-@cache
-def _memory_bytes() -> float:
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        return float("inf")

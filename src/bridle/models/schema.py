@@ -17,6 +17,7 @@ from bridle.files.schema import (
     NOT_NEGATIVE,
     NUMBER,
     POSITIVE,
+    SCALE,
     SMALL,
     STRING,
     TABLE,
@@ -38,7 +39,7 @@ CERTIFICATE = {
 }  # fmt: skip
 CLASSES = table({"dtype": STRING, "values": each(LABEL)})
 OBJECTIVE = table({
-    "loss": STRING, "C": POSITIVE, "bias": word_of(*BIASES), "bias_scale": FINITE,
+    "loss": STRING, "C": POSITIVE, "bias": word_of(*BIASES), "bias_scale": SCALE,
     "weighted": BOOLEAN,
 })  # fmt: skip
 CALIBRATOR = either("method", {

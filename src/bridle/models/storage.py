@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 from bridle import __version__
 from bridle.errors import ModelError
 from bridle.files.atomic import StrPath
@@ -74,4 +75,5 @@ def load_model(path: StrPath) -> Any:
     with malformed_as_error(name):
         check_parts(content.kind, content.fields, content.arrays)
         kind = getattr(importlib.import_module(module), attribute)
-        return kind.from_parts(content.fields, content.arrays)
+        with np.errstate(all="ignore"):  # what is no number is refused, not warned of
+            return kind.from_parts(content.fields, content.arrays)
