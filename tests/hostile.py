@@ -226,7 +226,10 @@ def _use_chain(model: Any, _: Path) -> Iterator[Callable[[], Any]]:
 
 
 def _use_structured(model: Any, _: Path) -> Iterator[Callable[[], Any]]:
-    yield lambda: model.predict([np.ones(getattr(model.oracle(), "n_inputs", 1))])
+    if model.oracle_name == "TreeOracle":
+        yield lambda: model.predict([["the", "dog", "barks"], ["x"]])
+    else:
+        yield lambda: model.predict([np.ones(getattr(model.oracle(), "n_inputs", 1))])
 
 
 def _use_tree(model: Any, _: Path) -> Iterator[Callable[[], Any]]:
@@ -262,6 +265,7 @@ def example_models(folder: Path) -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 5)), np.repeat(["a", "b", "c", "d"], 10)
     sparse, two = sp.csr_matrix(np.where(X > 0, X, 0.0)), (y > "b").astype(int)
+    trees = bridle.read_trees((FOLDER / "trees.txt").read_text())
     made = {
         "sparse": bridle.LinearSVC().fit(sparse, y).sparsify(),
         "scaled": replace(bridle.LinearSVC().fit(X, y).to_model(), scale=np.full(5, 2.0)),
@@ -270,6 +274,13 @@ def example_models(folder: Path) -> dict[str, bytes]:
         "two": bridle.LinearSVC(probability="platt", class_weight="balanced").fit(sparse, two),
         "svc-sparse": bridle.SVC(gamma=0.5).fit(sparse, y),
         "svc-poly": bridle.SVC(kernel="poly", degree=2).fit(X, two),
+        "oracle": bridle.StructuredSVM(bridle.MultilabelOracle(5, 2)).fit(
+            list(X), [(int(x[0] > 0), int(x[1] > 0)) for x in X]
+        ),
+        "parser": bridle.StructuredSVM(bridle.TreeOracle(bridle.Grammar.read(trees))).fit(
+            [tree.words for tree in trees], trees
+        ),
+        "chain": bridle.ChainSVM().fit([X[:4], X[4:9]], [["a", "b", "a", "b"], list("abcab")]),
         "multilabel": bridle.MultilabelSVC().fit(X, (X[:, :3] > 0).astype(int)),
     }
     for name, estimator in made.items():
