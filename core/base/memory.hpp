@@ -17,8 +17,20 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#if __has_include(<unistd.h>)
+#include <unistd.h>
+#endif
 
 namespace bridle {
+
+// In bytes; infinite where the system does not say.
+inline double physical_memory() {
+#if defined(_SC_PHYS_PAGES)
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+#else
+  return std::numeric_limits<double>::infinity();
+#endif
+}
 
 // Memory for n items that std::free and std::realloc know.
 template <class T> T *allocate(size_t n) {

@@ -1,7 +1,10 @@
 // What the binding files share: array types and the rows as Python sees them.
 #pragma once
 
+#include "base/memory.hpp"
+#include "base/rng.hpp"
 #include "losses.hpp"
+#include "rows/passes.hpp"
 #include "rows/views.hpp"
 
 #include <nanobind/nanobind.h>
@@ -9,6 +12,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <atomic>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,16 +27,35 @@ template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig
 template <class T> using MutableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // A view and the Python objects whose memory it reads.
-struct PyRows {
-  AnyRows view;
-  nb::object owner;
+class PyRows {
+public:
+  PyRows(AnyRows view, nb::object owner) : view_(std::move(view)), owner_(std::move(owner)) {}
+
+  // For passes and steps, which write where the columns say: they are looked at once, unless a
+  // scan of the rows has done so.
+  const AnyRows &view() const {
+    if (!std::atomic_ref(columns_known_).load(std::memory_order_relaxed)) {
+      check_columns(view_);
+      know_columns();
+    }
+    return view_;
+  }
+  const AnyRows &unchecked() const { return view_; }
+  void know_columns() const {
+    std::atomic_ref(columns_known_).store(true, std::memory_order_relaxed);
+  }
+
+private:
+  AnyRows view_;
+  nb::object owner_;
+  mutable bool columns_known_ = false;
 };
 
 inline int64_t n_rows(const PyRows &rows) {
-  return std::visit([](const auto &r) { return r.n_rows; }, rows.view);
+  return std::visit([](const auto &r) { return r.n_rows; }, rows.unchecked());
 }
 inline int64_t n_weights(const PyRows &rows) {
-  return std::visit([](const auto &r) { return r.n_features + 1; }, rows.view);
+  return std::visit([](const auto &r) { return r.n_features + 1; }, rows.unchecked());
 }
 
 // What takes steps on rows of their kind, by the loss of that name where it has one.
@@ -41,7 +65,7 @@ std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...argume
       [&](const auto &r) -> std::unique_ptr<Steps> {
         return std::make_unique<On<std::decay_t<decltype(r)>>>(r, arguments...);
       },
-      rows.view);
+      rows.view());
 }
 template <class Steps, template <RowsLike, LossLike> class On, class... Arguments>
 std::unique_ptr<Steps> make_steps_by(const std::string &loss, const PyRows &rows,
@@ -50,7 +74,7 @@ std::unique_ptr<Steps> make_steps_by(const std::string &loss, const PyRows &rows
       [&](const auto &r, auto l) -> std::unique_ptr<Steps> {
         return std::make_unique<On<std::decay_t<decltype(r)>, decltype(l)>>(r, arguments...);
       },
-      rows.view, loss_from_name(loss));
+      rows.view(), loss_from_name(loss));
 }
 
 // Sizes are checked here, once for every call: a short array would be read past its end.
@@ -59,6 +83,61 @@ template <class Array> void expect_size(const Array &array, int64_t size, const 
     throw nb::value_error((std::string(name) + " has " + std::to_string(array.shape(0)) +
                            " entries, expected " + std::to_string(size))
                               .c_str());
+}
+
+[[noreturn]] inline void refuse(const std::string &what) { throw nb::value_error(what.c_str()); }
+
+inline void expect_between(int64_t value, int64_t least, int64_t most, const char *name) {
+  if (value < least || value > most)
+    refuse(std::string(name) + " must be in " + std::to_string(least) + ".." +
+           std::to_string(most) + ", got " + std::to_string(value));
+}
+
+// Numbers of steps are counted on in 64 bits, and in float64.
+constexpr int64_t most_counted = int64_t{1} << 53;
+
+// Of one call, which nothing can interrupt: it must end some time.
+inline void expect_steps(int64_t n, const char *name = "n_steps") {
+  expect_between(n, 0, int64_t{1} << 32, name);
+}
+
+template <class Steps> void checked_run(Steps &steps, int64_t n_steps, Rng &rng) {
+  expect_steps(n_steps);
+  const nb::gil_scoped_release release;
+  steps.run(n_steps, rng);
+}
+
+inline void expect_rows(const PyRows &rows) {
+  if (n_rows(rows) < 1)
+    refuse("there are no rows to take steps on");
+}
+
+inline void expect_positive(double value, const char *name) {
+  if (!(value > 0 && std::isfinite(value)))
+    refuse(std::string(name) + " must be positive and finite, got " + std::to_string(value));
+}
+
+template <class Array> void expect_finite(const Array &array, const char *name) {
+  for (size_t k = 0; k < array.size(); ++k)
+    if (!std::isfinite(array.data()[k]))
+      refuse(std::string(name) + " contain NaN or infinity");
+}
+
+// Neighbouring rows that are visited together: more than all rows is all rows.
+inline int64_t checked_bucket(int64_t bucket, int64_t n_rows) {
+  if (bucket < 1)
+    refuse("bucket must be at least 1");
+  return std::min(bucket, std::max<int64_t>(1, n_rows));
+}
+
+// a b; ValueError where so many numbers would not fit the memory of the machine.
+inline int64_t room_for(int64_t a, int64_t b, const char *what) {
+  int64_t n = 0;
+  if (__builtin_mul_overflow(a, b, &n) ||
+      static_cast<double>(n) * sizeof(double) > physical_memory())
+    refuse(std::string(what) + " of " + std::to_string(a) + " x " + std::to_string(b) +
+           " numbers: more than this machine can hold");
+  return n;
 }
 
 // The names of a list of types, as Python sees them.

@@ -32,8 +32,8 @@ void check_labels(Vector<int32_t> labels, int64_t n_labels, const char *name) {
 
 Chain make_chain(const PyRows &rows, Vector<int64_t> offsets, Vector<int32_t> labels,
                  Vector<double> cost, int64_t n_labels, bool transitions) {
-  if (n_labels < 1)
-    throw nb::value_error("n_labels must be at least 1");
+  expect_between(n_labels, 1, INT32_MAX, "n_labels"); // labels have 32 bits
+  room_for(n_weights(rows), n_labels, "weights");
   if (offsets.shape(0) == 0)
     throw nb::value_error("offsets is empty");
   expect_size(labels, n_rows(rows), "labels");
@@ -43,7 +43,7 @@ Chain make_chain(const PyRows &rows, Vector<int64_t> offsets, Vector<int32_t> la
   const int64_t *o = offsets.data();
   if (o[0] != 0 || o[n] != n_rows(rows) || !std::is_sorted(o, o + n + 1))
     throw nb::value_error("offsets must rise from 0 to the number of rows");
-  return {rows.view, ChainShape{o, n, labels.data(), cost.data(), n_labels, transitions}};
+  return {rows.view(), ChainShape{o, n, labels.data(), cost.data(), n_labels, transitions}};
 }
 
 void argmax(const Chain &chain, Vector<double> w, bool augmented, MutableVector<int32_t> paths,
@@ -125,8 +125,16 @@ nb::tuple difference(const Chain &chain, int64_t i, Vector<int32_t> path) {
   return nb::make_tuple(to_numpy(std::move(indices)), to_numpy(std::move(values)));
 }
 
+void expect_finite_costs(const ChainShape &shape) {
+  if (!std::all_of(shape.cost, shape.cost + shape.K * shape.K,
+                   [](double c) { return std::isfinite(c); }))
+    refuse("the costs of labels contain NaN or infinity");
+}
+
 std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> C) {
   expect_size(C, chain.shape.n_sequences, "C");
+  expect_finite(C, "the costs");
+  expect_finite_costs(chain.shape);
   return std::visit(
       [&](const auto &rows) -> std::unique_ptr<ChainFrankWolfe> {
         using On = ChainFrankWolfeOn<std::decay_t<decltype(rows)>>;
@@ -136,6 +144,7 @@ std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> 
 }
 
 void visit(ChainFrankWolfe &kernel, Vector<int64_t> order, int64_t further_steps) {
+  expect_between(further_steps, 0, int64_t{1} << 32, "further_steps");
   const auto n = static_cast<int64_t>(kernel.gaps().size());
   const std::span<const int64_t> visits(order.data(), order.shape(0));
   for (const int64_t i : visits)
@@ -181,9 +190,11 @@ void bind_chain(nb::module_ &m) {
       .def("difference", &difference, nb::arg("i"), nb::arg("path"),
            "(indices, values) of Psi(x_i, labels_i) - Psi(x_i, path).")
       .def("losses", &losses, nb::arg("paths"), nb::arg("out"));
-  m.def("chain", &make_chain, nb::arg("rows"), nb::arg("offsets"), nb::arg("labels"),
-        nb::arg("cost"), nb::arg("n_labels"), nb::arg("transitions"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+  // noconvert: a converted copy would be gone by the time it is read.
+  m.def("chain", &make_chain, nb::arg("rows"), nb::arg("offsets").noconvert(),
+        nb::arg("labels").noconvert(), nb::arg("cost").noconvert(), nb::arg("n_labels"),
+        nb::arg("transitions"), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+        nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
   nb::class_<ChainFrankWolfe>(m, "ChainFrankWolfe")
       .def("visit", &visit, nb::arg("order"), nb::arg("further_steps"),
            "Visit sequences in this order, averaging w over the visits.")
@@ -214,8 +225,8 @@ void bind_chain(nb::module_ &m) {
           nb::arg("out"), "The mean of w over the visits of the last call of visit().")
       .def("marginals", &marginals,
            "The dual point: (token, previous label or -1, label, mass) of every edge with mass.");
-  m.def("chain_frank_wolfe", &frank_wolfe, nb::arg("chain"), nb::arg("C"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 2>());
+  m.def("chain_frank_wolfe", &frank_wolfe, nb::arg("chain"), nb::arg("C").noconvert(),
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
 }
 
 } // namespace bridle

@@ -35,8 +35,14 @@ Grammar make_grammar(int64_t n_symbols, int64_t n_terminals, int64_t n_labels, i
                      Vector<int32_t> entry_symbol, Vector<int32_t> roots, Vector<double> size,
                      Vector<int64_t> overlaps_of, Vector<int32_t> overlap_symbol,
                      Vector<double> overlap) {
-  if (n_symbols < 1 || n_terminals < 1 || n_labels < 1 || n_cues < 1 || n_lengths < 1)
-    throw nb::value_error("a grammar needs symbols, terminals, labels, cues and lengths");
+  const std::pair<const char *, int64_t> sizes[] = {{"n_symbols", n_symbols},
+                                                    {"n_terminals", n_terminals},
+                                                    {"n_labels", n_labels},
+                                                    {"n_cues", n_cues},
+                                                    {"n_lengths", n_lengths}};
+  for (const auto &[name, n] : sizes)
+    expect_between(n, 1, INT32_MAX, name);
+  room_for(6 * n_cues + n_lengths, n_labels, "weights");
   const auto n_rules = static_cast<int64_t>(parent.shape(0));
   expect_size(left, n_rules, "left");
   expect_size(right, n_rules, "right");
@@ -82,6 +88,12 @@ void check_nodes(const Grammar &grammar, const Matrix &nodes, const int64_t *off
   }
 }
 
+// A chart has a score, a rule and a split for each span and symbol.
+void expect_chart(const Grammar &grammar, int64_t n) {
+  expect_between(n, 1, INT32_MAX, "the words of a sentence");
+  room_for(n * (n + 1), grammar.n_symbols, "the chart of a sentence");
+}
+
 void parse(const Grammar &grammar, Vector<int64_t> offsets, Vector<int32_t> terminals,
            const Matrix &cues, Vector<double> w, const std::optional<Matrix> &truths,
            MutableMatrix nodes, MutableVector<double> values, int n_threads) {
@@ -93,6 +105,8 @@ void parse(const Grammar &grammar, Vector<int64_t> offsets, Vector<int32_t> term
   for (int64_t s = 0; s < n; ++s)
     if (offsets.data()[s] == offsets.data()[s + 1])
       throw nb::value_error(("sentence " + std::to_string(s) + " has no words").c_str());
+    else
+      expect_chart(grammar, offsets.data()[s + 1] - offsets.data()[s]);
   expect_below(terminals, grammar.n_terminals, "terminals");
   expect_size(cues, n_tokens, "cues");
   const auto width = static_cast<int64_t>(cues.shape(1));

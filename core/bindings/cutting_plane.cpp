@@ -19,7 +19,7 @@ double margin_cut_rows(const PyRows &rows, Vector<double> w, Vector<double> sign
         return margin_cut(r, w.data(), signed_cost.data(), scores.data(), active.data(), g.data(),
                           n_threads);
       },
-      rows.view);
+      rows.view());
 }
 
 void sum_bit_rows(nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> bits,

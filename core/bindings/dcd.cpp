@@ -16,24 +16,12 @@ void check_rows(const PyRows &rows, const Vector<double> &signed_cost,
 }
 
 void check_blocks(int64_t n_blocks) {
-  if (n_blocks < 1)
-    throw nb::value_error("n_blocks must be at least 1");
+  expect_between(n_blocks, 1, 1 << 16, "n_blocks"); // each has a copy of the weights
 }
 
-void check_bucket(int64_t bucket) {
-  if (bucket < 1)
-    throw nb::value_error("bucket must be at least 1");
-}
-
-void check_visit(int64_t bucket, double share) {
-  check_bucket(bucket);
+void check_share(double share) {
   if (!(share > 0 && share <= 1))
     throw nb::value_error("share must be more than 0 and at most 1");
-}
-
-// More than all rows is all rows.
-int64_t at_most(int64_t bucket, int64_t n_rows) {
-  return std::min(bucket, std::max<int64_t>(1, n_rows));
 }
 
 std::unique_ptr<DcdPart> make_part(const PyRows &rows, const std::string &loss,
@@ -58,12 +46,12 @@ std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::s
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
                      double bias, double response, MutableVector<double> step) {
-  check_visit(bucket, share);
+  check_share(share);
+  bucket = checked_bucket(bucket, part.n_rows);
   expect_size(w, part.n_weights, "w");
   expect_size(step, part.n_weights, "step");
   const nb::gil_scoped_release release;
-  return part.visit(rng, at_most(bucket, part.n_rows), share, w.data(), bias, response,
-                    step.data());
+  return part.visit(rng, bucket, share, w.data(), bias, response, step.data());
 }
 
 void set_caution(DcdPart &part, Vector<double> caution) {
@@ -83,6 +71,7 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string
                                            double bias_precision, int64_t n_blocks, int n_threads) {
   expect_size(w, n_weights(like), "w");
   check_blocks(n_blocks);
+  expect_between(n_rows, 0, most_counted, "n_rows");
   const StreamedStart start{w.data(),          bias,      balance, separable,
                             mean_squared_norm, mean_cost, n_rows,  from_zero};
   return make_steps_by<StreamedDcd, StreamedDcdOn>(loss, like, start, bias_precision, n_blocks,
@@ -100,8 +89,7 @@ template <class Descent> void write_weights(const Descent &d, MutableVector<doub
 }
 
 template <auto sample> DcdSample drawn(const DualCoordinateDescent &d, Rng &rng, int64_t n) {
-  if (n < 1)
-    throw nb::value_error("n must be at least 1");
+  expect_between(n, 1, int64_t{1} << 32, "n");
   const nb::gil_scoped_release release;
   return (d.*sample)(rng, n);
 }
@@ -112,10 +100,10 @@ void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cos
                 MutableVector<uint8_t> resting, Rng &rng, int64_t bucket) {
   check_rows(rows, signed_cost, squared_norms, alpha);
   expect_size(resting, n_rows(rows), "resting");
-  check_bucket(bucket);
+  bucket = checked_bucket(bucket, n_rows(rows));
   const nb::gil_scoped_release release;
-  (self.*visit)(rows.view, signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(),
-                rng, at_most(bucket, n_rows(rows)));
+  (self.*visit)(rows.view(), signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(),
+                rng, bucket);
 }
 
 } // namespace
@@ -160,9 +148,10 @@ void bind_dcd(nb::module_ &m) {
       .def(
           "visit",
           [](DualCoordinateDescent &d, Rng &rng, int64_t bucket, double share) {
-            check_visit(bucket, share);
+            check_share(share);
+            const int64_t rows = checked_bucket(bucket, d.n_rows);
             const nb::gil_scoped_release release;
-            return d.visit(rng, at_most(bucket, d.n_rows), share);
+            return d.visit(rng, rows, share);
           },
           nb::arg("rng"), nb::arg("bucket"), nb::arg("share"))
       .def("sample", &drawn<&DualCoordinateDescent::sample>, nb::arg("rng"), nb::arg("n"))

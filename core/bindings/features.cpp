@@ -86,7 +86,9 @@ private:
     }
   }
 
-  void dictionary(PyObject *prefix, PyObject *features) {
+  void dictionary(PyObject *prefix, PyObject *features, int depth = 0) {
+    if (depth > deepest)
+      fail("its features are nested too deeply");
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(features, &at, &key, &value);) {
       if (!PyUnicode_Check(key))
@@ -97,7 +99,7 @@ private:
       else if (PyBool_Check(value))
         count_if(name.ptr(), value == Py_True ? 1 : 0);
       else if (PyDict_Check(value))
-        dictionary(name.ptr(), value);
+        dictionary(name.ptr(), value, depth + 1);
       else if (PyNumber_Check(value))
         count_if(name.ptr(), number(value));
       else if (PyAnySet_Check(value))
@@ -141,6 +143,7 @@ private:
     int64_t column;
     if (found) {
       column = PyLong_AsLongLong(found);
+      PyErr_Clear(); // -1 then, which is no column
     } else {
       if (PyErr_Occurred())
         nb::raise_python_error();
@@ -157,6 +160,7 @@ private:
   }
 
   using Entry = std::pair<int32_t, float>;
+  static constexpr int deepest = 100; // a dictionary may hold itself
 
   nb::dict vocabulary_;
   bool grow_;

@@ -55,7 +55,7 @@ void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squa
             },
             out.data(), n_threads);
       },
-      rows.view, centres.view);
+      rows.view(), centres.view());
 }
 
 // out[i][c] = K(x_i, c), in float64.
@@ -79,7 +79,7 @@ void fill_kernel_matrix(const Kernel &kernel, const PyRows &rows, Vector<double>
             *kernel.formula, kernel.constant, r, squared_norms.data());
         kernel_matrix(source, c, centre_norms.data(), values, n_threads);
       },
-      rows.view, centres.view);
+      rows.view(), centres.view());
 }
 
 void expect_square(const Kernel &kernel, const PyRows &rows) {
@@ -95,6 +95,7 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(alpha, n_rows(rows), "alpha");
   expect_size(scores, n_rows(rows), "scores");
+  expect_rows(rows);
   expect_square(kernel, rows);
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Smo> {
@@ -105,7 +106,7 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
                                           signed_cost.data(), alpha.data(), scores.data(),
                                           free_bias, set_size, cache_bytes, n_threads);
       },
-      rows.view);
+      rows.view());
 }
 
 std::unique_ptr<KernelSgd>
@@ -117,7 +118,11 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(signed_weight, n_rows(rows), "signed_weight");
   expect_size(start, n_rows(rows), "start");
+  expect_rows(rows);
   expect_square(kernel, rows);
+  expect_between(steps_before, 0, most_counted, "steps_before");
+  expect_between(window, 0, most_counted, "window");
+  room_for(batch, batch, "kernel values of a batch");
   if (batch < 1 || batch > n_rows(rows))
     throw std::invalid_argument("batch must be in 1.." + std::to_string(n_rows(rows)));
   return std::visit(
@@ -128,7 +133,7 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
             squared_norm, steps_before, lam, PowerRate{rate_scale, rate_offset, rate_power},
             bias_rate, radius, batch, sampling_from_name(sampling), window, n_threads);
       },
-      rows.view);
+      rows.view());
 }
 
 } // namespace
@@ -154,29 +159,48 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
       .def_ro("curvature", &SmoReport::curvature)
       .def_ro("stuck", &SmoReport::stuck);
   nb::class_<Smo>(steps, "Smo")
-      .def("run", &Smo::run, nb::arg("n_sets"), nb::call_guard<nb::gil_scoped_release>())
-      .def("alpha", [](const Smo &s, MutableVector<double> out) { s.alpha(out.data()); })
+      .def(
+          "run",
+          [](Smo &s, int64_t n_sets) {
+            expect_steps(n_sets, "n_sets");
+            const nb::gil_scoped_release release;
+            return s.run(n_sets);
+          },
+          nb::arg("n_sets"))
+      .def("alpha",
+           [](const Smo &s, MutableVector<double> out) {
+             expect_size(out, s.n_rows(), "out");
+             s.alpha(out.data());
+           })
       .def("unshrink", &Smo::unshrink, nb::call_guard<nb::gil_scoped_release>())
-      .def("refresh", [](Smo &s, Vector<double> scores) { s.refresh(scores.data()); })
+      .def("refresh",
+           [](Smo &s, Vector<double> scores) {
+             expect_size(scores, s.n_rows(), "scores");
+             s.refresh(scores.data());
+           })
       .def_prop_ro("cache_peak_bytes", &Smo::cache_peak_bytes);
-  // Rows and squared norms are read in place: they must outlive the solver.
-  steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"), nb::arg("squared_norms"),
-            nb::arg("signed_cost"), nb::arg("alpha"), nb::arg("scores"), nb::arg("free_bias"),
-            nb::arg("set_size"), nb::arg("cache_bytes"), nb::arg("n_threads"),
-            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+  // Rows and squared norms are read in place: they must outlive the solver. noconvert: a converted
+  // copy would be gone by the time it is read.
+  steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"),
+            nb::arg("squared_norms").noconvert(), nb::arg("signed_cost"), nb::arg("alpha"),
+            nb::arg("scores"), nb::arg("free_bias"), nb::arg("set_size"), nb::arg("cache_bytes"),
+            nb::arg("n_threads"), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
   nb::class_<KernelSgd>(steps, "KernelSgd")
-      .def("run", &KernelSgd::run, nb::arg("n_steps"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<KernelSgd>, nb::arg("n_steps"), nb::arg("rng"))
       .def("coefficients",
-           [](const KernelSgd &k, MutableVector<double> out) { k.coefficients(out.data()); })
+           [](const KernelSgd &k, MutableVector<double> out) {
+             expect_size(out, k.n_rows(), "out");
+             k.coefficients(out.data());
+           })
       .def_prop_ro("bias", &KernelSgd::bias);
   // Rows, squared norms and signed weights are read in place.
   steps.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
-            nb::arg("squared_norms"), nb::arg("signed_weight"), nb::arg("start"),
-            nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"), nb::arg("rate_scale"),
-            nb::arg("rate_offset"), nb::arg("rate_power"), nb::arg("bias_rate"), nb::arg("radius"),
-            nb::arg("batch"), nb::arg("sampling"), nb::arg("window"), nb::arg("n_threads"),
-            nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+            nb::arg("squared_norms").noconvert(), nb::arg("signed_weight").noconvert(),
+            nb::arg("start"), nb::arg("squared_norm"), nb::arg("steps_before"), nb::arg("lam"),
+            nb::arg("rate_scale"), nb::arg("rate_offset"), nb::arg("rate_power"),
+            nb::arg("bias_rate"), nb::arg("radius"), nb::arg("batch"), nb::arg("sampling"),
+            nb::arg("window"), nb::arg("n_threads"), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(),
+            nb::keep_alive<0, 4>());
 }
 
 } // namespace bridle

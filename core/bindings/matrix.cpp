@@ -6,9 +6,22 @@
 namespace bridle {
 namespace {
 
+// A pass needs a vector of weights, and a step on them some more.
+void expect_width(int64_t n_features, double bias) {
+  if (n_features < 0)
+    refuse("n_features must not be negative, got " + std::to_string(n_features));
+  if (16 * static_cast<double>(n_features) > physical_memory())
+    refuse("X has " + std::to_string(n_features) +
+           " columns: their weights are more than this machine can hold; number or hash the "
+           "features more densely");
+  if (!std::isfinite(bias))
+    refuse("the constant feature must be finite");
+}
+
 template <class Value, class Column>
 PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values,
            int64_t n_features, double bias, nb::object owner) {
+  expect_width(n_features, bias);
   if (offsets.shape(0) == 0)
     throw nb::value_error("indptr is empty");
   const auto n = static_cast<int64_t>(offsets.shape(0)) - 1;
@@ -23,6 +36,7 @@ PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values
 template <class Value>
 PyRows dense(nb::ndarray<const Value, nb::ndim<2>, nb::c_contig, nb::device::cpu> values,
              double bias, nb::object owner) {
+  expect_width(static_cast<int64_t>(values.shape(1)), bias);
   return {DenseRows<Value>{values.data(), static_cast<int64_t>(values.shape(0)),
                            static_cast<int64_t>(values.shape(1)), bias},
           std::move(owner)};
@@ -42,9 +56,10 @@ template <class Value> void bind_dense(nb::module_ &m) {
 bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_threads) {
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   const nb::gil_scoped_release release;
-  return std::visit([&](const auto &r) { return scan(r, squared_norms.data(), n_threads); },
-                    rows.view)
-      .canonical;
+  const ScanResult found = std::visit(
+      [&](const auto &r) { return scan(r, squared_norms.data(), n_threads); }, rows.unchecked());
+  rows.know_columns();
+  return found.canonical;
 }
 
 int64_t most_entries(const PyRows &rows) {
@@ -65,7 +80,7 @@ void bind_matrix(nb::module_ &m) {
       .def_prop_ro("n_rows", &n_rows)
       .def_prop_ro("n_features", [](const PyRows &rows) { return n_weights(rows) - 1; })
       .def_prop_ro("nnz", [](const PyRows &rows) {
-        return std::visit([](const auto &r) { return r.nnz(); }, rows.view);
+        return std::visit([](const auto &r) { return r.nnz(); }, rows.unchecked());
       });
   bind_csr<float, int32_t>(m);
   bind_csr<float, int64_t>(m);

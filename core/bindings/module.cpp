@@ -1,11 +1,13 @@
 #include "bindings.hpp"
 
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of bridle: passes and steps without policy.";
   m.attr("version") = BRIDLE_VERSION;
   m.def("hardware_threads", &bridle::hardware_threads);
+  m.def("physical_memory", &bridle::physical_memory, "In bytes.");
   bridle::bind_rng(m);
 
   auto sums = m.def_submodule("sums", "Sums whose rounding is known.");

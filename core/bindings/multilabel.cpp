@@ -16,6 +16,10 @@ void label_sets(const Matrix<const double> &scores, const Matrix<const double> &
   expect_size(values, n_rows, "values");
   if (static_cast<int64_t>(pairs.shape(1)) != n || static_cast<int64_t>(sets.shape(1)) != n)
     throw nb::value_error("pairs and sets need a column for each label");
+  // A bound that is no number ends no branch; and every label may double the time.
+  expect_finite(scores, "scores");
+  expect_finite(pairs, "pairs");
+  expect_between(n, 0, 32, "labels");
   const nb::gil_scoped_release release;
   best_label_sets(scores.data(), pairs.data(), n_rows, n, sets.data(), values.data(), n_threads);
 }

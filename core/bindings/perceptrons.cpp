@@ -16,8 +16,10 @@ make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_a, n_weights(rows), "start_a");
   expect_size(start_counts, n_rows(rows), "start_counts");
-  if (repeat < 1 || bucket < 1)
-    throw std::invalid_argument("repeat and bucket must be at least 1");
+  expect_rows(rows);
+  expect_between(presented, 0, most_counted, "presented");
+  expect_between(repeat, 1, 1 << 24, "repeat");
+  bucket = checked_bucket(bucket, n_rows(rows));
   const MarginPerceptronSettings settings{
       offset, slope, presented, repeat, repeats_from_name(repeats), sampling_from_name(sampling),
       bucket};
@@ -35,8 +37,13 @@ std::unique_ptr<MarginPerceptronUnlearning> make_mpu(const PyRows &rows, Vector<
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
   expect_size(start_quanta, n_rows(rows), "start_quanta");
-  if (!(quanta >= 1) || bucket < 1)
-    throw std::invalid_argument("quanta and bucket must be at least 1");
+  expect_rows(rows);
+  if (!(quanta >= 1 && std::isfinite(quanta)))
+    refuse("quanta must be at least 1, and finite");
+  for (int64_t i = 0; i < n_rows(rows); ++i)
+    if (!(start_quanta.data()[i] >= 0 && start_quanta.data()[i] <= quanta))
+      refuse("start_quanta must be in 0..quanta");
+  bucket = checked_bucket(bucket, n_rows(rows));
   return make_steps<MarginPerceptronUnlearning, MpuOn>(rows, signed_cost.data(),
                                                        squared_norms.data(), start_w.data(),
                                                        start_quanta.data(), quanta, many, bucket);
@@ -46,8 +53,7 @@ std::unique_ptr<MarginPerceptronUnlearning> make_mpu(const PyRows &rows, Vector<
 
 void bind_perceptrons(nb::module_ &m) {
   nb::class_<MarginPerceptron>(m, "MarginPerceptron")
-      .def("run", &MarginPerceptron::run, nb::arg("n_visits"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<MarginPerceptron>, nb::arg("n_visits"), nb::arg("rng"))
       .def(
           "output",
           [](const MarginPerceptron &self, MutableVector<double> a, MutableVector<double> counts) {
@@ -62,8 +68,7 @@ void bind_perceptrons(nb::module_ &m) {
       .def_ro("squared_norm", &MarginPerceptron::squared_norm)
       .def_ro("hinge", &MarginPerceptron::hinge);
   nb::class_<MarginPerceptronUnlearning>(m, "MarginPerceptronUnlearning")
-      .def("run", &MarginPerceptronUnlearning::run, nb::arg("n_visits"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<MarginPerceptronUnlearning>, nb::arg("n_visits"), nb::arg("rng"))
       .def("halve_quanta", &MarginPerceptronUnlearning::halve_quanta)
       .def(
           "output",

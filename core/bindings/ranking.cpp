@@ -12,20 +12,10 @@ std::unique_ptr<RankingOracle> ranking_oracle(Vector<int64_t> offsets, Vector<do
   if (n < 1 || o[0] != 0 || !std::is_sorted(o, o + n + 1))
     throw nb::value_error("offsets must be a nondecreasing sequence that begins with 0");
   expect_size(grades, o[n], "grades");
-  for (size_t i = 0; i < grades.shape(0); ++i)
-    if (std::isnan(grades.data()[i]))
-      throw nb::value_error("grades contain NaN");
+  expect_finite(grades, "grades");
   if (k < 1)
     throw nb::value_error("k must be at least 1");
   return std::make_unique<RankingOracle>(o, n, grades.data(), loss, k);
-}
-
-// Sorting needs numbers that can be compared.
-void expect_finite(const Vector<double> &scores) {
-  const double *s = scores.data();
-  for (size_t i = 0; i < scores.shape(0); ++i)
-    if (!std::isfinite(s[i]))
-      throw nb::value_error("scores contain NaN or infinity");
 }
 
 void answers(const RankingOracle &oracle, Vector<double> scores, MutableVector<double> coefficients,
@@ -34,7 +24,7 @@ void answers(const RankingOracle &oracle, Vector<double> scores, MutableVector<d
   expect_size(coefficients, oracle.n_documents(), "coefficients");
   expect_size(losses, oracle.n_queries(), "losses");
   expect_size(hinges, oracle.n_queries(), "hinges");
-  expect_finite(scores);
+  expect_finite(scores, "scores"); // sorting needs numbers that can be compared
   const nb::gil_scoped_release release;
   oracle.answers(scores.data(), coefficients.data(), losses.data(), hinges.data(), n_threads);
 }
@@ -46,7 +36,7 @@ double answer(const RankingOracle &oracle, int64_t q, Vector<double> scores,
   const auto [begin, end] = oracle.documents(q);
   expect_size(scores, end - begin, "scores");
   expect_size(coefficients, end - begin, "coefficients");
-  expect_finite(scores);
+  expect_finite(scores, "scores"); // sorting needs numbers that can be compared
   const nb::gil_scoped_release release;
   return oracle.answer(q, scores.data(), coefficients.data());
 }

@@ -19,7 +19,14 @@ void bind_rng(nb::module_ &m) {
   nb::class_<Rng>(m, "Rng", "xoshiro256++, the same on every platform.")
       .def(nb::init<uint64_t>(), nb::arg("seed"))
       .def("next", &Rng::next)
-      .def("below", &Rng::below, nb::arg("n"))
+      .def(
+          "below",
+          [](Rng &rng, uint64_t n) {
+            if (n == 0)
+              throw nb::value_error("n must be at least 1");
+            return rng.below(n);
+          },
+          nb::arg("n"))
       .def("uniform", &Rng::uniform)
       .def("permutation", &fill_permutation, nb::arg("out"), "Fill out with a permutation.");
 }

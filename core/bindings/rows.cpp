@@ -13,7 +13,7 @@ void score_rows(const PyRows &rows, Vector<double> w, MutableVector<double> out,
   expect_size(w, n_weights(rows), "w");
   expect_size(out, n_rows(rows), "out");
   const nb::gil_scoped_release release;
-  std::visit([&](const auto &r) { scores(r, w.data(), out.data(), n_threads); }, rows.view);
+  std::visit([&](const auto &r) { scores(r, w.data(), out.data(), n_threads); }, rows.view());
 }
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -27,7 +27,7 @@ void score_rows_by_all(const PyRows &rows, Matrix w, MutableMatrix out, int n_th
   const auto n = static_cast<int64_t>(w.shape(1));
   const nb::gil_scoped_release release;
   std::visit([&](const auto &r) { scores_of_all(r, w.data(), n, out.data(), n_threads); },
-             rows.view);
+             rows.view());
 }
 
 void combine_rows(const PyRows &rows, Vector<double> coefficients, MutableVector<double> out,
@@ -36,7 +36,7 @@ void combine_rows(const PyRows &rows, Vector<double> coefficients, MutableVector
   expect_size(out, n_weights(rows), "out");
   const nb::gil_scoped_release release;
   std::visit([&](const auto &r) { combine(r, coefficients.data(), out.data(), n_threads); },
-             rows.view);
+             rows.view());
 }
 
 void combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
@@ -51,7 +51,7 @@ void combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
       [&](const auto &r) {
         combine_and_score(r, coefficients.data(), out.data(), w.data(), scores.data(), n_threads);
       },
-      rows.view);
+      rows.view());
 }
 
 void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
@@ -79,7 +79,7 @@ void weighted_gram_rows(const PyRows &rows, Vector<double> weights,
     throw nb::value_error("out must be square");
   const nb::gil_scoped_release release;
   std::visit([&](const auto &r) { weighted_gram(r, weights.data(), out.data(), n_threads); },
-             rows.view);
+             rows.view());
 }
 
 template <class Value, class Column>
@@ -87,7 +87,7 @@ void append(const PyRows &rows, Vector<int64_t> chosen, int64_t used,
             MutableVector<int64_t> offsets, MutableVector<Column> columns,
             MutableVector<Value> values) {
   expect_size(offsets, static_cast<int64_t>(chosen.shape(0)), "offsets");
-  const auto *from = std::get_if<CsrRows<Value, Column>>(&rows.view);
+  const auto *from = std::get_if<CsrRows<Value, Column>>(&rows.view());
   const auto capacity = static_cast<int64_t>(std::min(columns.shape(0), values.shape(0)));
   if (!from || used < 0 || used > capacity)
     throw nb::value_error("the arrays are not of the rows' kind");

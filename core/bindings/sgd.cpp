@@ -19,7 +19,7 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
                                              Vector<double> signed_cost,
                                              Vector<double> squared_norms, Vector<double> start_w,
                                              double start_bias, Vector<double> start_alpha,
-                                             const SgdSettings &settings) {
+                                             SgdSettings settings) {
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
@@ -31,8 +31,8 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
     throw std::invalid_argument("batch must be in 1.." + std::to_string(n));
   if (n > n_rows(rows) && settings.sampling != Sampling::epochs)
     throw std::invalid_argument("parts of the data are sampled in epochs");
-  if (settings.bucket < 1)
-    throw std::invalid_argument("bucket must be at least 1");
+  expect_between(settings.steps_before, 0, most_counted, "steps_before");
+  settings.bucket = checked_bucket(settings.bucket, n);
   return make_steps_by<StochasticGradient, SgdOn>(loss, rows, signed_cost.data(),
                                                   squared_norms.data(), start_w.data(), start_bias,
                                                   start_alpha.data(), n, settings);
@@ -63,19 +63,24 @@ void bind_sgd(nb::module_ &m) {
           nb::arg("radius"), nb::arg("bias_rate"), nb::arg("sampling"), nb::arg("bucket"),
           nb::arg("keep_random"));
   nb::class_<StochasticGradient>(m, "StochasticGradient")
-      .def("run", &StochasticGradient::run, nb::arg("n_steps"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<StochasticGradient>, nb::arg("n_steps"), nb::arg("rng"))
       .def(
           "enter",
           [](StochasticGradient &self, const PyRows &rows, Vector<double> signed_cost,
              Vector<double> squared_norms, int64_t first) {
             expect_size(signed_cost, n_rows(rows), "signed_cost");
             expect_size(squared_norms, n_rows(rows), "squared_norms");
-            self.enter(rows.view, signed_cost.data(), squared_norms.data(), first);
+            self.enter(rows.view(), signed_cost.data(), squared_norms.data(), first);
           },
           nb::arg("rows"), nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
           nb::arg("first"), "The steps to come are on this part, which must outlive them.")
-      .def("set_rate", &StochasticGradient::set_rate, nb::arg("rate"), nb::arg("t"))
+      .def(
+          "set_rate",
+          [](StochasticGradient &self, Rate rate, int64_t t) {
+            expect_between(t, 0, most_counted, "t");
+            self.set_rate(rate, t);
+          },
+          nb::arg("rate"), nb::arg("t"))
       .def("set_bias", &StochasticGradient::set_bias, nb::arg("bias"))
       .def("restart_average", &StochasticGradient::restart_average)
       .def(

@@ -12,8 +12,11 @@ std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const std::string &loss,
                                    int64_t bucket) {
   expect_size(signed_weight, n_rows(rows), "signed_weight");
   expect_size(start_w, n_weights(rows), "start_w");
-  if (skip < 1 || bucket < 1)
-    throw std::invalid_argument("skip and bucket must be at least 1");
+  expect_rows(rows);
+  expect_between(skip, 1, most_counted, "skip");
+  expect_positive(lam, "lam");
+  expect_positive(eta0, "eta0");
+  bucket = checked_bucket(bucket, n_rows(rows));
   return make_steps_by<SgdQn, SgdQnOn>(loss, rows, signed_weight.data(), start_w.data(), lam, eta0,
                                        skip, sampling_from_name(sampling), bucket);
 }
@@ -26,8 +29,10 @@ std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost
   expect_size(squared_norms, n_rows(rows), "squared_norms");
   expect_size(start_w, n_weights(rows), "start_w");
   expect_size(start_alpha, n_rows(rows), "start_alpha");
-  if (tau < 1 || bucket < 1)
-    throw std::invalid_argument("tau and bucket must be at least 1");
+  expect_rows(rows);
+  expect_between(tau, 1, most_counted, "tau");
+  room_for(tau, 1, "a window");
+  bucket = checked_bucket(bucket, n_rows(rows));
   if (!(rho > 0 && rho < 1))
     throw std::invalid_argument("rho must lie between 0 and 1");
   return make_steps<Norma, NormaOn>(rows, signed_cost.data(), squared_norms.data(), start_w.data(),
@@ -39,8 +44,7 @@ std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost
 
 void bind_sgd_qn(nb::module_ &m) {
   nb::class_<SgdQn>(m, "SgdQn")
-      .def("run", &SgdQn::run, nb::arg("n_steps"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<SgdQn>, nb::arg("n_steps"), nb::arg("rng"))
       .def(
           "weights",
           [](const SgdQn &self, MutableVector<double> w) {
@@ -57,8 +61,7 @@ void bind_sgd_qn(nb::module_ &m) {
           nb::arg("b"));
   nb::class_<Norma>(m, "Norma")
       .def_ro("n_terms", &Norma::n_terms)
-      .def("run", &Norma::run, nb::arg("n_steps"), nb::arg("rng"),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &checked_run<Norma>, nb::arg("n_steps"), nb::arg("rng"))
       .def(
           "output",
           [](const Norma &self, MutableVector<double> w, MutableVector<double> alpha) {

@@ -46,9 +46,11 @@ Parts read(Vector<uint8_t> text, const std::string &name, bool single_precision,
   if (zero_based)
     options.base = *zero_based ? IndexBase::zero : IndexBase::one;
   options.want_qid = qid;
+  if (n_features)
+    expect_between(*n_features, 0, INT64_MAX - 1, "n_features");
   options.n_features = n_features.value_or(-1);
   options.n_threads = n_threads;
-  options.chunk_bytes = chunk_bytes;
+  options.chunk_bytes = std::min(chunk_bytes, text.shape(0) + 1); // more is one chunk
   options.text_is_mapped_file = mapped;
   const std::string_view view(reinterpret_cast<const char *>(text.data()), text.shape(0));
   return single_precision ? read_as<float>(view, name, options)

@@ -45,6 +45,7 @@ public:
   virtual void unshrink() = 0;
   virtual void refresh(const double *scores) = 0;
   virtual int64_t cache_peak_bytes() const = 0;
+  virtual int64_t n_rows() const = 0;
 };
 
 template <class T> class SmoOn final : public Smo {
@@ -131,6 +132,7 @@ public:
   }
 
   int64_t cache_peak_bytes() const override { return kernel_.cache_peak_bytes(); }
+  int64_t n_rows() const override { return n_rows_; }
 
 private:
   int64_t n_active() const { return v_.size(); }

@@ -116,6 +116,8 @@ struct WorkingSet : DualVariables {
           j = k;
         }
       }
+      if (j < 0) // kernel values that are not finite, or a violation whose square is 0
+        break;
       const double *kj = K.data() + j * q;
       const double eta = safe_curvature(ki[i] + kj[j] - 2 * ki[j], ki[i] + kj[j]);
       const double difference = f[j] - f[i];

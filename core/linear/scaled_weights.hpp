@@ -84,7 +84,7 @@ public:
   }
 
   void average(double *w, double *alpha) const {
-    if (n_averaged_ == 0)
+    if (!averaging_ || n_averaged_ == 0)
       return current(w, alpha);
     const auto n = static_cast<double>(n_averaged_);
     for (size_t k = 0; k < v_.size(); ++k)

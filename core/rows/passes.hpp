@@ -61,6 +61,27 @@ template <RowsLike Rows> [[noreturn]] void refuse_row(const Rows &rows, int64_t 
                               "features");
 }
 
+// The columns alone: throws if one is out of bounds.
+inline void check_columns(const AnyRows &any) {
+  std::visit(
+      [](const auto &rows) {
+        if constexpr (requires { rows.columns; }) {
+          const auto *begin = rows.columns + rows.offsets[0];
+          const auto *end = rows.columns + rows.offsets[rows.n_rows];
+          int64_t least = 0, most = -1;
+          for (const auto *c = begin; c < end; ++c) {
+            least = std::min<int64_t>(least, *c);
+            most = std::max<int64_t>(most, *c);
+          }
+          if (least < 0 || most >= rows.n_features)
+            throw std::invalid_argument("there is a column index " +
+                                        std::to_string(least < 0 ? least : most) + ", outside 0.." +
+                                        std::to_string(rows.n_features - 1));
+        }
+      },
+      any);
+}
+
 // One pass that answers all questions about the input: indices within bounds, values finite,
 // columns in order; and |x_i|^2 of every row, the constant feature included.
 template <RowsLike Rows> ScanResult scan(const Rows &rows, double *squared_norms, int n_threads) {

@@ -21,6 +21,8 @@
 #include "structured/chain.hpp"
 
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace bridle {
@@ -116,6 +118,8 @@ public:
 
   void average(double *out) const override {
     const int64_t K = shape_.K, n_emission = n_emission_rows(rows_);
+    if (late_.empty()) // before the first visit
+      return std::fill_n(out, n_weights(), 0.0), void();
     const double scale = now_ > 0 ? 1.0 / static_cast<double>(now_) : 0.0;
     for (int64_t f = 0; f < n_emission; ++f)
       for (int64_t k = 0; k < K; ++k)
@@ -237,6 +241,10 @@ private:
       const double top = scratch_.viterbi.best_path(scratch_.scores.data(), transitions(), length,
                                                     shape_.K, stride_, scratch_.path.data());
       const double gap = C_[i] * (top - mean_and_worst(i));
+      // The worst path would be none that has mass.
+      if (!std::isfinite(gap))
+        throw std::invalid_argument("the scores of sequence " + std::to_string(i) +
+                                    " overflow: scale the features, or lower C");
       if (step == 0)
         first_gap = std::max(gap, 0.0);
       if (gap <= 1e-6 * C_[i] * std::max(1.0, std::abs(top)) || gap < 0.1 * first_gap)

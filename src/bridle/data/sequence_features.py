@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import check_matrix, is_sparse
 from numpy.typing import NDArray
 
 
@@ -82,6 +82,7 @@ class NumberedFeatures:
     def encode(self, sequences: Sequence[Any], *, grow: bool) -> Encoded:
         """Stacks the matrices."""
         for i, x in enumerate(sequences):
+            check_matrix(x)
             if (np.ndim(x) != 2 and not is_sparse(x)) or x.shape[1] != self.n_features:
                 raise ValueError(
                     f"sequence {i} must be a matrix with {self.n_features} columns, "

@@ -45,6 +45,7 @@ from bridle._core.text import format_svmlight as _format
 from bridle._core.text import read_svmlight as _read
 from bridle.files.atomic import replacing
 from bridle.matrix.csr import CsrArrays
+from bridle.matrix.door import canonical
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 if TYPE_CHECKING:
@@ -376,12 +377,7 @@ def _unpack(opened: Any, file: IO[bytes], name: str) -> bytearray:
 def _canonical_csr(X: Any) -> Any:
     from scipy.sparse import csr_matrix
 
-    rows = csr_matrix(X)
-    if rows.dtype not in (np.float32, np.float64):
-        rows = rows.astype(np.float64)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
+    rows = csr_matrix(canonical(X))
     if rows.shape[1] > _MOST_COLUMNS:
         raise ValueError(f"X has {rows.shape[1]} columns, the format allows {_MOST_COLUMNS}")
     return rows

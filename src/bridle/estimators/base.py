@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
+from bridle.matrix.door import check_matrix
 from bridle.models.storage import save_model
 from bridle.objective.certificate import Certificate, Record
 from bridle.solving.loop import Callback
@@ -23,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import validate_data as sklearn_validate_data
 
 
 class Certified:
@@ -51,6 +53,12 @@ class Certified:
         if "text/html" in bundle:
             bundle["text/html"] += certificate_panel(self)
         return bundle
+
+
+def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's, of a matrix that can be read: it looks at no offsets and no columns."""
+    check_matrix(X)
+    return sklearn_validate_data(estimator, X, *y, **options)
 
 
 def certificate_panel(estimator: Any) -> str:

@@ -15,7 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle.errors import ModelError
-from bridle.estimators.base import Certified, GapWarning, checked_labels, seed_from, watcher_of
+from bridle.estimators.base import (
+    Certified,
+    GapWarning,
+    checked_labels,
+    seed_from,
+    validate_data,
+    watcher_of,
+)
 from bridle.fitting.calibration import Calibration
 from bridle.fitting.early_stopping import EarlyStopping
 from bridle.fitting.fit import Extras, Fit, fit, refuse_elsewhere
@@ -44,7 +51,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 # Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
 MATRIX: dict[str, Any] = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle.estimators.base import checked_labels
+from bridle.estimators.base import checked_labels, validate_data
 from bridle.estimators.linear import MATRIX, LinearSVC
 from bridle.fitting.cross_validation import Choice, choose_cost
 from bridle.fitting.labels import encode, row_weights
@@ -22,7 +22,6 @@ from bridle.solving.stopping import Interrupted
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import validate_data
 
 # The part of max_seconds that is for the choice of C; the rest is for the last fit.
 CHOOSING = 0.8

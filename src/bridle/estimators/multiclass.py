@@ -11,6 +11,7 @@ from bridle.estimators.base import (
     checked_labels,
     seed_from,
     stop_of,
+    validate_data,
     warn_of_gap,
     watcher_of,
 )
@@ -25,7 +26,7 @@ from bridle.solvers import Solver
 from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 
 class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle.estimators.base import validate_data
 from bridle.estimators.structural import Structural
 from bridle.fitting.multilabel import multilabel_task
 from bridle.models.multilabel import MultilabelModel
@@ -12,7 +13,7 @@ from bridle.solvers import Solver
 from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C",

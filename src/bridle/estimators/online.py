@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import Certified, encode_labels, seed_from
+from bridle.estimators.base import Certified, encode_labels, seed_from, validate_data
 from bridle.fitting.labels import row_weights
 from bridle.fitting.online import OnlineRate, OnlineSVM
 from bridle.matrix.arrays import Array
@@ -13,7 +13,7 @@ from bridle.models.linear import LinearModel
 from bridle.objective.certificate import Certificate, total
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",

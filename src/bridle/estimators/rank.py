@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import encode_labels, seed_from
+from bridle.estimators.base import encode_labels, seed_from, validate_data
 from bridle.estimators.structural import Solved, Structural
 from bridle.fitting.ranker import ranking_task
 from bridle.matrix.arrays import Array
@@ -26,7 +26,7 @@ from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_los
 from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 # Read in place: anything else is converted. The core looks for NaN and infinity, in its own pass.
 _MATRIX: dict[str, Any] = {

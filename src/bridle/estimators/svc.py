@@ -19,6 +19,7 @@ from bridle.estimators.base import (
     checked_labels,
     seed_from,
     stop_of,
+    validate_data,
     watcher_of,
 )
 from bridle.fitting.fit import Fit, fit
@@ -35,7 +36,7 @@ from bridle.solvers import Solver
 from bridle.solving.loop import Callback
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 Indices = NDArray[np.intp]
 

@@ -25,6 +25,7 @@ import numpy as np
 from bridle.errors import ModelError
 from bridle.exchange.text import UNCERTIFIED, Lines
 from bridle.files.atomic import StrPath, replacing
+from bridle.matrix.door import check_width
 from bridle.models.header import Objective
 from bridle.models.kernel import KernelModel
 from bridle.models.linear import LinearModel
@@ -91,6 +92,10 @@ def read(path: StrPath, C: float = 1.0) -> LinearModel | KernelModel:
     )
     _value(lines, "kernel parameter -u")
     n_features = lines.count_in(_value(lines, "highest feature index"), "an index")
+    try:
+        check_width(n_features)
+    except ValueError as error:
+        lines.fail("an index", str(error))
     n_rows = lines.count_in(_value(lines, "number of training documents"), "a count")
     n_vectors = lines.count_in(_value(lines, "number of support vectors plus 1"), "a count", 1) - 1
     threshold = lines.number_in(_value(lines, "threshold b"), "a number")

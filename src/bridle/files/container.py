@@ -90,12 +90,16 @@ def read_container(path: StrPath) -> Content:
     if header_size > min(MOST_HEADER_BYTES, len(body)):
         raise ModelError(f"{name}: malformed model: a header of {header_size} bytes")
     with malformed_as_error(name):
-        header = json.loads(body[:header_size].decode("utf-8"))
+        header = json.loads(body[:header_size].decode("utf-8"), parse_constant=_no_number)
         arrays = {
             entry["name"]: _array(entry, body, header_size) for entry in list(header["arrays"])
         }
         writer = f"{header.get('bridle')!s:.20}"
         return Content(string(header["kind"]), header["fields"], arrays, writer)
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of a header")
 
 
 @contextlib.contextmanager

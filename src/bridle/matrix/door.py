@@ -1,4 +1,7 @@
-"""The door for matrices: what the compiled core reads in place, and errors for what it cannot."""
+"""The door for matrices: what the compiled core reads in place, and errors for what it cannot.
+
+Everything public that takes a matrix passes it through here before anything else reads it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.csr import CsrArrays
+from bridle.matrix.stored import check_columns, check_stored
 from numpy.typing import ArrayLike
 
 FLOATS = (np.float32, np.float64)
@@ -25,24 +29,72 @@ def check_vector(values: ArrayLike, size: int, name: str) -> Array:
 
 def is_sparse(X: Any) -> bool:
     """Whether X is a scipy sparse matrix or array, without importing scipy."""
-    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+    return hasattr(X, "tocsr") and hasattr(type(X), "nnz")
+
+
+def check_matrix(X: Any) -> None:
+    """ValueError if X is sparse and its arrays do not fit together: before SciPy reads them."""
+    if is_sparse(X):
+        check_stored(X)
+        _check_dtype(X)
+        if getattr(X, "format", "") == "csr":
+            check_columns(X)
 
 
 def as_matrix(X: Any) -> Any:
-    """X as CSR or C-contiguous float32 or float64: X itself where it is that already."""
-    if isinstance(X, CsrArrays):
-        return X if X.dtype in FLOATS else X.tocsr().astype(np.float64)
-    if is_sparse(X):
-        X = X.tocsr()
-        return X if X.dtype in FLOATS else X.astype(np.float64)
-    X = np.asarray(X)
+    """X as CSR or C-contiguous float32 or float64: X itself where it is that already.
+
+    Of a sparse matrix offsets, columns, lengths and dtypes are checked, of a dense one the
+    dimensions and the dtype.
+    """
+    X = _readable(X)
+    if is_sparse(X) and not isinstance(X, CsrArrays):  # which only readers make
+        check_columns(X)
+    return X
+
+
+def canonical(X: Any) -> Any:
+    """A matrix from `as_matrix`; of CSR rows the columns in order, and none twice."""
+    X = as_matrix(X)
+    if not is_sparse(X) or isinstance(X, CsrArrays):
+        return X
+    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # knows nothing of itself yet
+    if fresh.has_canonical_format:
+        return X
+    fresh = fresh.copy()
+    fresh.sum_duplicates()
+    return fresh
+
+
+def _readable(X: Any) -> Any:
+    """The same, but for the columns: the core's scan looks at those."""
+    X = _csr(X) if is_sparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    _check_dtype(X)
     if X.dtype not in FLOATS:
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"X must be numeric, got dtype {X.dtype}")
         X = X.astype(np.float64)
-    return np.ascontiguousarray(X)
+    return X if is_sparse(X) else np.ascontiguousarray(X)
+
+
+def _check_dtype(X: Any) -> None:
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must be numeric, got dtype {X.dtype}")
+
+
+def _csr(X: Any) -> Any:
+    """CSR whose arrays fit together, are contiguous and hold no more than the rows have."""
+    check_stored(X)
+    X = X if isinstance(X, CsrArrays) else X.tocsr()
+    arrays = X.data, X.indices, X.indptr
+    n = int(X.indptr[-1])
+    if isinstance(X, CsrArrays) or (
+        len(X.indices) == n and X.indptr[0] == 0 and all(a.flags.c_contiguous for a in arrays)
+    ):
+        return X
+    first = int(X.indptr[0])
+    parts = X.data[first:n], X.indices[first:n], X.indptr - X.indptr[0]
+    return type(X)(tuple(map(np.ascontiguousarray, parts)), shape=X.shape)
 
 
 def view_rows(X: Any, bias: float) -> _core.matrix.Rows:
@@ -65,7 +117,7 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     Checked: shape, finite values, indices within bounds. A CSR matrix with duplicate or unordered
     columns is replaced by a copy in canonical form.
     """
-    X = as_matrix(X)
+    X = _readable(X)
     if X.shape[0] == 0:
         raise ValueError("X has no rows")
     if X.shape[1] == 0:
@@ -73,8 +125,13 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     squared_norms = np.empty(X.shape[0])
     rows = view_rows(X, bias)
     if not _core.matrix.scan(rows, squared_norms, n_threads):
-        X = X.copy()
-        X.sum_duplicates()
+        X = canonical(X.tocsr())
         rows = view_rows(X, bias)
         _core.matrix.scan(rows, squared_norms, n_threads)
     return X, rows, squared_norms
+
+
+def check_width(n_weights: int) -> None:
+    """ValueError if so many weights, with what is made of them, do not fit the machine's memory."""
+    if 64 * n_weights > _core.physical_memory():
+        raise ValueError(f"{n_weights} weights: more than this machine can hold")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.files.fingerprint import digest_of, fingerprint_of, label_bytes, sampled_rows
-from bridle.matrix.door import as_matrix, is_sparse
+from bridle.files.fingerprint import digest_of, label_bytes, sampled_rows
+from bridle.matrix.door import as_matrix, canonical, is_sparse
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
@@ -26,18 +26,18 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     for begin in range(0, len(rows), at_once):
         some = rows[begin : begin + at_once]
         text = _text(X, labels, some)
-        if text is None:  # not in order: one by one
-            return fingerprint_of(X.shape, labels.shape, lambda i: (*_row(X, i), labels[i]))
+        if text is None:  # not in order
+            return fingerprint(canonical(X.tocsr()), y)
         digest.update(text)
     return str(digest.hexdigest())
 
 
 def _text(X: Any, labels: NDArray[Any], chosen: Ints) -> bytes | None:
-    """What is hashed of these rows; None if the columns of one are not in order."""
+    """What is hashed of these rows; None if the columns of one do not increase."""
     ends, columns, values = _entries(X, chosen)
     starts = np.zeros(len(columns), bool)
     starts[ends[:-1][ends[:-1] < len(columns)]] = True
-    if not (starts[1:] | (columns[1:] >= columns[:-1])).all():
+    if not (starts[1:] | (columns[1:] > columns[:-1])).all():
         return None
     column_bytes = columns.astype("<i8", copy=False).tobytes()
     value_bytes = values.astype("<f4", copy=False).tobytes()
@@ -67,8 +67,3 @@ def _entries(X: Any, chosen: Ints) -> tuple[Ints, Ints, NDArray[np.float32]]:
     kept = single != 0
     ends = np.cumsum(np.bincount(rows[kept], minlength=len(chosen)))
     return ends, columns[kept], single[kept]
-
-
-def _row(X: Any, i: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    begin, end = int(X.indptr[i]), int(X.indptr[i + 1])
-    return X.indices[begin:end], X.data[begin:end]

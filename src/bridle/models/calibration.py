@@ -80,6 +80,8 @@ def calibrator_from(entry: Mapping[str, Any]) -> Calibrator:
         knots = np.asarray(entry["scores"], np.float64), np.asarray(entry["probabilities"], float)
         if knots[0].ndim != 1 or knots[0].shape != knots[1].shape or not len(knots[0]):
             raise ValueError("the knots of a calibration do not fit together")
+        if (np.diff(knots[0]) < 0).any() or not ((knots[1] >= 0) & (knots[1] <= 1)).all():
+            raise ValueError("the knots of a calibration are out of order, or no probabilities")
         return Monotone(*knots)
     raise ValueError(f"unknown calibration: {entry['method']!r:.40}")
 

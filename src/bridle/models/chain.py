@@ -64,6 +64,8 @@ class ChainModel(StructuralModel):
 
     def __post_init__(self) -> None:
         K, n = len(self.classes), self.features.n_features
+        if K < 1 or len(set(self.classes)) < K:
+            raise ValueError("a chain needs labels, and different ones")
         finite_weights(self.w, ((n + self.extras.n_rows + self.extras.transitions * K) * K,))
 
     @property
@@ -142,6 +144,10 @@ class ChainModel(StructuralModel):
         extras = ChainExtras(
             *(bool(fields[name]) for name in ("transitions", "boundaries", "intercept"))
         )
+        shapes = {"extras": (extras.n_rows, len(classes)), "transitions": (len(classes),) * 2}
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} of shape {arrays[name].shape}, not {shape}")
         parts = ("extras", "transitions") if extras.transitions else ("extras",)
         w = np.concatenate(
             [emissions.ravel(), *(np.asarray(arrays[part], np.float64).ravel() for part in parts)]

@@ -8,6 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 from bridle.files.container import json_number, string
+from bridle.matrix.csr import CsrArrays
+from bridle.matrix.door import check_matrix, check_width
+from bridle.matrix.stored import check_stored
 from bridle.objective.certificate import Certificate
 from numpy.typing import NDArray
 
@@ -42,12 +45,6 @@ class Objective:
         )  # fmt: skip
 
 
-def _source(value: Any) -> Any:
-    if value not in ("solver", "repair", "dual-solver"):
-        raise ValueError(f"unknown source of a certificate: {value!r:.40}")
-    return value
-
-
 def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str, Any]]:
     """For the header."""
     return [
@@ -58,9 +55,7 @@ def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str
 
 def certificates_from_json(entries: Any) -> tuple[Certificate, ...]:
     """From the header."""
-    return tuple(
-        Certificate(float(c["primal"]), float(c["dual"]), _source(c["source"])) for c in entries
-    )
+    return tuple(Certificate(float(c["primal"]), float(c["dual"]), c["source"]) for c in entries)
 
 
 def classes_to_json(classes: NDArray[Any]) -> dict[str, Any]:
@@ -85,3 +80,45 @@ def classes_from_json(entry: Mapping[str, Any]) -> NDArray[Any]:
     if dtype not in CLASS_DTYPES or not all(isinstance(value, int | float) for value in values):
         raise ValueError(f"classes of dtype {dtype:.40}")
     return np.array(values, dtype=dtype)
+
+
+def check_classes(classes: NDArray[Any]) -> None:
+    """ValueError unless there are two or more, different and in order: they are searched for."""
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ValueError(f"a model has at least two classes, got {len(classes)}")
+    if not (classes[1:] > classes[:-1]).all():
+        raise ValueError("the classes of a model must be different, and in order")
+
+
+def check_info(info: Mapping[str, Any], n_classes: int, n_functions: int) -> None:
+    """ValueError if what `info` has for each class or function is not for these."""
+    weights, cost = info.get("class_weight"), info.get("cost")
+    if weights is not None and np.shape(weights) != (n_classes,):
+        raise ValueError(f"{len(weights)} class weights for {n_classes} classes")
+    if cost is not None and np.shape(cost) != (n_classes, n_classes):
+        raise ValueError(f"costs of shape {np.shape(cost)} for {n_classes} classes")
+    entries = info.get("calibrators")
+    if entries is not None:
+        from bridle.models.calibration import calibrator_from
+
+        if len(entries) != n_functions:
+            raise ValueError(f"{len(entries)} calibrations for {n_functions} functions")
+        for entry in entries:
+            calibrator_from(entry)
+
+
+def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: int) -> Any:
+    """The CSR matrix of the arrays name_values, name_indices and name_indptr, which fit together.
+
+    ValueError also if dense rows of that width were more than the machine can hold.
+    """
+    from scipy.sparse import csr_matrix
+
+    parts = tuple(arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
+    shape = (len(parts[2]) - 1, n_features)
+    check_stored(CsrArrays(*parts, shape))
+    check_width(max(1, shape[0]) * n_features)
+    matrix = csr_matrix(parts, shape=shape)
+    check_matrix(matrix)
+    matrix.has_canonical_format = matrix.has_sorted_indices = False  # until SciPy has looked
+    return matrix

@@ -15,8 +15,11 @@ from bridle.models.header import (
     Objective,
     certificates_from_json,
     certificates_to_json,
+    check_classes,
+    check_info,
     classes_from_json,
     classes_to_json,
+    csr_from_parts,
 )
 from bridle.models.scaling import divided, resized
 from bridle.objective.certificate import Certificate, total
@@ -53,8 +56,7 @@ class KernelModel:
     widens: ClassVar[bool] = True  # whether it takes data that have fewer features
 
     def __post_init__(self) -> None:
-        if len(self.classes) < 2:
-            raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
+        check_classes(self.classes)
         check_storable(self.kernel)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"a kernel model has no multi_class {self.multi_class!r:.40}")
@@ -63,8 +65,16 @@ class KernelModel:
             raise ValueError(f"coefficients of shape {self.coefficients.shape} do not fit")
         if self.scale is not None and self.scale.shape != (self.n_features,):
             raise ValueError(f"a scale of shape {self.scale.shape} does not fit")
+        if self.scale is not None and not (
+            self.scale.min(initial=1) > 0 and self.scale.max(initial=1) < np.inf
+        ):
+            raise ValueError("the scale of a feature must be positive and finite")
         if self.intercept.shape != (functions,) or len(self.certificates) != functions:
             raise ValueError("intercepts or certificates do not fit the classes")
+        values = self.support.data if is_sparse(self.support) else self.support
+        if not all(np.isfinite(a).all() for a in (values, self.coefficients, self.intercept)):
+            raise ValueError("the support vectors or coefficients contain NaN or infinity")
+        check_info(self.info, len(self.classes), functions)
 
     @classmethod
     def from_solutions(
@@ -166,12 +176,12 @@ class KernelModel:
         n_features = int(fields["n_features"])
         if "support" in arrays:
             support: Any = arrays["support"]
+            if support.shape[1] != n_features:
+                raise ValueError(
+                    f"support vectors of {support.shape[1]} features, not {n_features}"
+                )
         else:
-            import scipy.sparse as sp
-
-            parts = [arrays[f"support_{name}"] for name in ("values", "indices", "indptr")]
-            support = sp.csr_matrix(tuple(parts), shape=(len(parts[2]) - 1, n_features))
-            support.check_format(full_check=True)
+            support = csr_from_parts(arrays, "support", n_features)
         return cls(
             kernel=kernel_named(str(fields["kernel"]["name"]), fields["kernel"]),
             support=support,

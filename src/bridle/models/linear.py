@@ -23,8 +23,11 @@ from bridle.models.header import (
     Objective,
     certificates_from_json,
     certificates_to_json,
+    check_classes,
+    check_info,
     classes_from_json,
     classes_to_json,
+    csr_from_parts,
 )
 from bridle.models.scaling import resized
 from bridle.objective.certificate import Certificate, total
@@ -63,8 +66,7 @@ class LinearModel:
     widens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if len(self.classes) < 2:
-            raise ValueError(f"a model has at least two classes, got {len(self.classes)}")
+        check_classes(self.classes)
         check_multi_class(self.multi_class)
         functions = n_functions(self.multi_class, len(self.classes))
         problems = n_problems(self.multi_class, len(self.classes))
@@ -75,6 +77,8 @@ class LinearModel:
         if self.alpha is not None:
             _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
             _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
+            if not np.isfinite(self.alpha).all():
+                raise ValueError("alpha contains NaN or infinity")
         if self.scale is not None:
             _expect(self.scale.shape == (self.n_features,), "scale", self.scale.shape)
             if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
@@ -82,6 +86,7 @@ class LinearModel:
         values = self.coef.data if is_sparse(self.coef) else self.coef
         if not (np.isfinite(values).all() and np.isfinite(self.intercept).all()):
             raise ValueError("the weights contain NaN or infinity")
+        check_info(self.info, len(self.classes), functions)
 
     def dense(self) -> Self:
         """The same model with dense weights."""
@@ -145,8 +150,6 @@ class LinearModel:
         if entries is None:
             raise ModelError("the model has no probabilities: it was trained without them")
         scores = function_scores(self._checked(X), self.coef, self.intercept, n_threads)
-        if len(entries) != scores.shape[1]:
-            raise ModelError(f"{len(entries)} calibrations for {scores.shape[1]} functions")
         calibrators = [calibrator_from(entry) for entry in entries]
         return class_probabilities(calibrators, scores, len(self.classes), self.multi_class)
 
@@ -237,13 +240,7 @@ class LinearModel:
 def _coef(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "coef" in arrays:
         return _doubles(arrays["coef"])
-    import scipy.sparse as sp
-
-    indptr, indices = arrays["coef_indptr"], arrays["coef_indices"]
-    shape = (len(indptr) - 1, count(fields["n_features"]))
-    coef = sp.csr_matrix((_doubles(arrays["coef_values"]), indices, indptr), shape=shape)
-    coef.check_format(full_check=True)
-    return coef
+    return csr_from_parts(arrays, "coef", count(fields["n_features"])).astype(np.float64)
 
 
 def _doubles(array: NDArray[Any]) -> Array:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.door import as_matrix, canonical, is_sparse
 
 
 def largest_values(X: Any) -> Array:
     """max_i |x_ij| of each feature; 1 for one that is zero everywhere."""
-    X = as_matrix(X)
+    X = canonical(X)
     if is_sparse(X):
         sizes = np.zeros(X.shape[1])
         np.maximum.at(sizes, X.indices, np.abs(X.data))

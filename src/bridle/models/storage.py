@@ -11,10 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
 from bridle import __version__
 from bridle.errors import ModelError
 from bridle.files.atomic import StrPath
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
+from bridle.models.schema import check_parts
 from numpy.typing import NDArray
 
 # kind -> (module, class): a new kind of model is one class and one line here.
@@ -71,5 +73,7 @@ def load_model(path: StrPath) -> Any:
         )
     module, attribute = KINDS[content.kind]
     with malformed_as_error(name):
+        check_parts(content.kind, content.fields, content.arrays)
         kind = getattr(importlib.import_module(module), attribute)
-        return kind.from_parts(content.fields, content.arrays)
+        with np.errstate(all="ignore"):  # what is no number is refused, not warned of
+            return kind.from_parts(content.fields, content.arrays)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from bridle.matrix.arrays import Array
 from bridle.models.structural import Arrays, Fields, StructuralModel, finite_weights
@@ -40,6 +40,14 @@ class StructuredModel(StructuralModel):
         if name in ORACLES and ORACLES.load(name) is type(oracle):
             parameters = oracle.as_json()  # type: ignore[attr-defined]
         return cls(w, name, rescaling, parameters, **common)
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """For `load_model`: an oracle that can be made again is, to see that it can."""
+        model = super().from_parts(fields, arrays)
+        if model.oracle_parameters is not None and model.oracle_name in ORACLES:
+            model.oracle()
+        return model
 
     def oracle(self) -> Oracle:
         """The oracle again; ValueError if the file does not say what it is."""

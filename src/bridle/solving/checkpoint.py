@@ -16,11 +16,26 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
+from bridle.files.schema import (
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
+    STRING,
+    TABLE,
+    Arrays,
+    check_arrays,
+    table,
+)
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
 from bridle.problems.base import Problem
 from numpy.typing import NDArray
+
+HEADER = table({
+    "identity": TABLE, "solver": STRING, "step": COUNT, "epoch": NOT_NEGATIVE, "b": FINITE,
+})  # fmt: skip
+ARRAYS: Arrays = {"w": ("f", 1), "alpha": ("f", 1)}
 
 
 class CheckpointError(ValueError):
@@ -54,11 +69,13 @@ class SavedPoint:
 
     @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """From the container."""
+        """From the container; ValueError or KeyError if the parts are no checkpoint's."""
+        HEADER(fields, "")
+        check_arrays(arrays, ARRAYS)
         return cls(
-            identity=dict(fields["identity"]), solver=str(fields["solver"]),
-            step=int(fields["step"]), epoch=float(fields["epoch"]), b=float(fields["b"]),
-            w=arrays["w"], alpha=arrays.get("alpha"),
+            identity=fields["identity"], solver=fields["solver"], step=fields["step"],
+            epoch=float(fields["epoch"]), b=float(fields["b"]),
+            w=check_vector(arrays["w"], len(arrays["w"]), "w"), alpha=arrays.get("alpha"),
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.matrix.door import as_matrix
 from bridle.objective.losses import Hinge, Loss
 from numpy.typing import NDArray
 
@@ -189,6 +190,7 @@ class HeldOutLoss(Stop):
         self._check()
 
     def _check(self) -> None:
+        object.__setattr__(self, "X", as_matrix(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, np.float64))
         if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
             raise ValueError("y must hold a label of -1 or +1 for each row of X")

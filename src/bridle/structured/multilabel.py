@@ -58,7 +58,7 @@ class MultilabelOracle:
             raise ValueError(f"n_threads must be at least 1, got {n_threads}")
         self.n_inputs, self.n_labels, self.pairs = n_inputs, n_labels, pairs
         self.n_threads = n_threads
-        self._upper = np.triu_indices(n_labels, 1)
+        self._upper = np.triu_indices(n_labels if pairs else 0, 1)
         self.n_features = n_inputs * n_labels + (len(self._upper[0]) if pairs else 0)
 
     def features(self, x: Any, y: Labels) -> SparseVector:

@@ -7,12 +7,12 @@ where these are on a common scale.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import canonical, is_sparse
 from bridle.models.deciding import pairs
 from numpy.typing import NDArray
 
@@ -78,19 +78,31 @@ def explain(model: Any, feature_names: Sequence[Any] | None = None, n: int = 10)
     classes = classes if len(classes) else np.array(["score"])
     sides, used = [], np.zeros(coef.shape[1], bool)
     for k in range(coef.shape[0]):
-        w = coef[[k]].toarray()[0] if is_sparse(coef) else np.asarray(coef[k])
-        used |= w != 0
-        sides.append(_side(w, float(intercept[k]), *_labels(classes, multi_class, k), names, n))
+        w = _entries(coef, k)
+        used[w[0]] = True
+        sides.append(_side(*w, float(intercept[k]), *_labels(classes, multi_class, k), names, n))
     return Explanation(tuple(sides), coef.shape[1], int(used.sum()))
 
 
+def _entries(coef: Any, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The features that have a weight in function k, in order, and their weights."""
+    if is_sparse(coef):  # of which there may be far fewer than features
+        row = canonical(coef[[k]])
+        return row.indices[row.data != 0], row.data[row.data != 0]
+    w = np.asarray(coef[k])
+    return np.flatnonzero(w), w[w != 0]
+
+
 def _side(
-    w: NDArray[Any], b: float, label: str, against: str, names: Sequence[str], n: int
-) -> Side:
+    features: NDArray[Any], w: NDArray[Any], b: float, label: str, against: str,
+    names: Callable[[int], str], n: int,
+) -> Side:  # fmt: skip
     order = np.argsort(-w, kind="stable")  # equal weights in the order of the features
     top = [j for j in order[:n] if w[j] > 0]
     bottom = [j for j in order[::-1][:n] if w[j] < 0]
-    entries = [tuple((names[j], float(w[j])) for j in chosen) for chosen in (top, bottom)]
+    entries = [
+        tuple((names(int(features[j])), float(w[j])) for j in chosen) for chosen in (top, bottom)
+    ]
     return Side(label, against, b, *entries)
 
 
@@ -131,13 +143,14 @@ def _parts(model: Any) -> tuple[Any, NDArray[Any], NDArray[Any], str]:
     return coef, intercept, classes, getattr(model, "multi_class", "ovr")
 
 
-def _names(model: Any, given: Sequence[Any] | None, n_features: int) -> list[str]:
+def _names(model: Any, given: Sequence[Any] | None, n_features: int) -> Callable[[int], str]:
     if given is None:
         given = getattr(model, "feature_names_in_", None)
     if given is None:
         given = getattr(model, "info", {}).get("feature_names")
     if given is None:
-        return [f"feature {j}" for j in range(n_features)]
+        return "feature {}".format
     if len(given) != n_features:
         raise ValueError(f"there are {n_features} features but {len(given)} names")
-    return [str(name) for name in given]
+    called = given
+    return lambda j: str(called[j])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import canonical, is_sparse
 from bridle.objective.kernels import KERNELS
 from bridle.objective.kernels.base import Kernel
 from bridle.objective.kernels.function import FunctionKernel, KernelFunction
@@ -86,6 +86,7 @@ def _gamma(gamma: float | str, X: Any, weight: Array | None) -> float:
 
 def _variance(X: Any, weight: Array | None) -> float:
     """Of all entries, zeros included."""
+    X = canonical(X)
     if weight is not None and (weight != weight[0]).any():
         sparse = is_sparse(X)
         squares = X.multiply(X) if sparse else np.square(X, dtype=np.float64)
