@@ -45,6 +45,11 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, previous)
 
 
+def cause() -> str:
+    """What raised the flag, for messages."""
+    return "by SIGTERM" if _termination.asked else "by Ctrl-C"
+
+
 class Terminated(SystemExit):
     """SIGTERM, where there was nothing to keep."""
 

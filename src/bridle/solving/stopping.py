@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.objective.losses import Hinge, Loss
+from bridle.solving.interruption import cause
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -245,4 +246,4 @@ class Interrupted(Stop):
     flag: Callable[[], bool]
 
     def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
-        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag() else None
+        return Verdict(Status.INTERRUPTED, cause()) if self.flag() else None
