@@ -133,7 +133,8 @@ def _read_arrow(path: Path, how: int) -> None:
 
 def _read_template(path: Path, how: int) -> None:
     template = read_template(path)
-    template.features([["the", "D", "B"], ["dog", "N", "I"]][: how % 3])
+    if template.n_columns <= 3:
+        template.features([["the", "D", "B"], ["dog", "N", "I"]][: how % 3])
     assert Template(template.lines).lines == template.lines
 
 

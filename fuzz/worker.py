@@ -81,7 +81,7 @@ class Notes:
 
 
 def work(options: argparse.Namespace, notes: Notes) -> None:
-    """Try inputs until there are enough, or until the time is up; a line of JSON for each failure."""
+    """Try inputs until there are enough or the time is up; a line of JSON for each failure."""
     told: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="bridle-fuzz-") as folder:
         target = target_of(options.target, Path(folder))
