@@ -30,8 +30,8 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
-from bridle import _core
 from bridle.files.atomic import replacing
+from bridle.matrix.csr import check_csr
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
@@ -540,10 +540,7 @@ def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
 def _sound(rows: ArrowRows, batch: Batch) -> Batch:
     """The batch, once its offsets, columns and values are known to be what a matrix may have."""
     try:
-        view = _core.matrix.csr_rows(
-            batch.offsets, batch.columns, batch.values, batch.n_features, 0.0, batch
-        )
-        _core.matrix.scan(view, np.empty(batch.n_rows), 1)
+        check_csr(batch.offsets, batch.columns, batch.values, batch.n_features)
     except ValueError as error:
         raise rows.error(batch.number, str(error)) from error
     return batch

@@ -141,10 +141,10 @@ def _identity(problem: Problem) -> dict[str, Any]:
 
 def _check_size(point: SavedPoint) -> None:
     """No run comes to where squares overflow, and none comes back from there."""
-    numbers = [point.b, point.epoch, *(v for v in (point.w, point.alpha) if v is not None)]
+    alpha = 0.0 if point.alpha is None else point.alpha
     with np.errstate(over="ignore"):
-        finite = all(np.isfinite(np.vdot(v, v)) for v in numbers)
-    if not finite or point.step < 0 or point.epoch < 0:
+        squares = [np.sum(np.square(v)) for v in (point.w, point.b, alpha, point.epoch)]
+    if not np.isfinite(squares).all() or point.step < 0 or point.epoch < 0:
         raise ValueError("numbers that no run comes to")
 
 
