@@ -1,9 +1,9 @@
 // Which instructions the machine at hand has: asked here, once, when the library is loaded, and
 // nowhere else. There are three levels, those of the x86-64 ABI; other machines have the first.
-//
 //   BRIDLE_V3, BRIDLE_V4: a function written by hand for a level, to be called through `widest`
 //   BRIDLE_WIDEST:        a function that the compiler makes for each level, and chooses the same
-//                         way, for code that it puts on vectors well by itself
+//                         way, for code that it puts on vectors well by itself; but not under the
+//                         thread sanitizer, which has not begun when that choice is made
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -13,7 +13,7 @@
 #define BRIDLE_V4 __attribute__((target("arch=x86-64-v4")))
 #endif
 
-#if defined(BRIDLE_X86) && !defined(__clang__)
+#if defined(BRIDLE_X86) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define BRIDLE_WIDEST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define BRIDLE_WIDEST

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
+from typing import Any
 
 import bridle
 import click
+from bridle.solving.interruption import Terminated, terminable
 
 # name -> (module, attribute, short help)
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -44,6 +46,20 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a subcommand; exit code 143 if SIGTERM ended it, whether or not it left a model."""
+        from bridle.cli.shared import unwritten
+
+        with terminable() as asked:
+            try:
+                return super().invoke(ctx)
+            except click.exceptions.Exit:
+                if asked():
+                    raise Terminated from None
+                raise
+            except OSError as error:  # files have been reported: it was standard output
+                raise unwritten(error) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, without importing anything."""
         with formatter.section("Commands"):
@@ -54,7 +70,8 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 the gap that was asked for was reached; 3 stopped before it, the best "
-    "model so far is written; 2 bad usage or bad input.",
+    "model so far is written; 2 bad usage, bad input, or a file that cannot be written; 143 ended "
+    "by SIGTERM, train writes the best model so far.",
 )
 @click.version_option(bridle.__version__, prog_name="bridle", message="%(prog)s %(version)s")
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from bridle.cli.shared import (
     read_arrays,
     reported,
     to_json,
+    write_text,
 )
 
 if TYPE_CHECKING:
@@ -186,13 +188,14 @@ def _write_trace(path: Path, found: Solutions, names: list[str]) -> None:
         for k, solution in enumerate(found.solutions)
         for row in solution.trace.as_dicts()
     ]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        if path.suffix == ".csv":
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        else:
-            file.writelines(to_json(row) + "\n" for row in rows)
+    if path.suffix != ".csv":
+        write_text(path, (to_json(row) + "\n" for row in rows))
+        return
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, [text.getvalue()])
 
 
 def _print(report: dict[str, Any], data: str, tested: bool) -> None:

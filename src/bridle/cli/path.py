@@ -17,6 +17,7 @@ from bridle.cli.shared import (
     bias_option,
     check_writable,
     json_option,
+    keep_what_is_found,
     loss_option,
     peak_rss_mb,
     percent,
@@ -91,6 +92,7 @@ def path(
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) != 2:
         raise InputError(f"{data}: has {len(classes)} classes; a path needs two")
+    keep_what_is_found()
     with reported(), clock.timing("solve"):
         found = solve_path(
             X, 2.0 * codes - 1.0, c_min, c_max, gap=gap, loss=loss, bias=bias, solver=solver,
@@ -102,7 +104,8 @@ def path(
     if picture is not None:
         from bridle.study.plots import save_path
 
-        save_path(picture, found, errors)
+        with reported():
+            save_path(picture, found, errors)
     points = _rows(found, errors)
     if as_json:
         report = {"points": points, "complete": found.complete, "gap": gap, "loss": loss}

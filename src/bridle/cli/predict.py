@@ -25,6 +25,7 @@ from bridle.cli.shared import (
     reported,
     size_report,
     threads_option,
+    write_text,
 )  # fmt: skip
 
 LINES_AT_A_TIME = 100_000
@@ -109,8 +110,7 @@ def _error(labels: Any, y: Any, classes: Any) -> float | None:
 
 def _write(lines: Iterator[str], output: Path | None, *, to_stdout: bool) -> None:
     if output is not None:
-        with open(output, "w", encoding="utf-8") as file:
-            file.writelines(lines)
+        write_text(output, lines)
     elif to_stdout:
         for chunk in lines:
             click.echo(chunk, nl=False)

@@ -30,6 +30,7 @@ from bridle.cli.shared import (
     seed_option,
     size_report,
     threads_option,
+    write_text,
 )  # fmt: skip
 from bridle.cli.structural import finish, solution_report, solve_task, write_model
 from bridle.structured.ranking import RANKING_LOSSES
@@ -151,7 +152,7 @@ def predict(*, data: Path, model: Path, output: Path | None, threads: int | None
         if output is None:
             click.echo(text, nl=False)
         else:
-            output.write_text(text, encoding="ascii")
+            write_text(output, [text])
 
 
 @rank.command("eval")

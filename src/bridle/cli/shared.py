@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
+
+# How writing fails.
+UNWRITTEN = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EPIPE)
 
 
 class InputError(click.ClickException):
@@ -141,6 +145,8 @@ def reported() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.filename is None and error.errno in UNWRITTEN:  # standard output: see unwritten
+            raise
         what = error.strerror or str(error)
         raise InputError(f"{error.filename}: {what}" if error.filename else what) from error
     except (ValueError, TypeError) as error:
@@ -151,6 +157,31 @@ def reported() -> Iterator[None]:
         if "pip install" not in str(error):  # not an extra that is missing: a defect
             raise
         raise InputError(str(error)) from error
+
+
+def unwritten(error: OSError) -> BaseException:
+    """What to raise when standard output takes no more; a reader that has gone is no error."""
+    if error.errno not in UNWRITTEN or error.errno == errno.EPIPE:
+        return error
+    # What is left in its buffer must not be tried again at the end, with an exit code of its own.
+    with open(os.devnull, "wb") as nowhere, contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return InputError(f"standard output: {error.strerror}")
+
+
+def keep_what_is_found() -> None:
+    """From here to the end of the command SIGTERM ends solves early, but not the writing."""
+    from bridle.solving.interruption import deferred_termination
+
+    click.get_current_context().with_resource(deferred_termination())
+
+
+def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """All of the text or, if it cannot be written, nothing."""
+    from bridle.files.atomic import replacing
+
+    with reported(), replacing(path) as file:
+        file.writelines(piece.encode() for piece in pieces)
 
 
 @dataclass

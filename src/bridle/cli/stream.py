@@ -18,6 +18,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     check_writable,
+    keep_what_is_found,
     peak_rss_mb,
     percent,
     print_json,
@@ -32,7 +33,7 @@ LAM = 1e-4  # unless it is said
 
 
 def train_stream(options: TrainOptions, target: Path) -> int:
-    """Learn until the end of input or Ctrl-C, write the model, and return the exit code.
+    """Learn until the end of input, Ctrl-C or SIGTERM, write the model, and return the exit code.
 
     A bad line ends it with an error, after what was learned before it has been written.
     """
@@ -43,6 +44,7 @@ def train_stream(options: TrainOptions, target: Path) -> int:
     from bridle.models.storage import save_model
 
     course = _Course(options)
+    keep_what_is_found()
     with reported():
         course.run(_blocks(sys.stdin.buffer, options.block))
         learner = course.learner
@@ -78,15 +80,20 @@ class _Course:
     noted: int = 0  # rows, when last something was said
 
     def run(self, blocks: Iterator[tuple[Any, Any, bool]]) -> None:
-        """Learn from all blocks, until one is bad or Ctrl-C comes."""
-        from bridle.solving.interruption import deferred_interrupt
+        """Learn from all blocks, until one is bad or a signal comes."""
+        from bridle.solving.interruption import (
+            Terminated,
+            deferred_interrupt,
+            prompt_termination,
+        )
 
         while self.bad is None and not self.interrupted:
             try:
-                X, y, self.zero_based = next(blocks)
+                with prompt_termination():
+                    X, y, self.zero_based = next(blocks)
             except StopIteration:
                 return
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, Terminated):
                 self.interrupted = True
                 return
             except InputError as error:

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.shared import NOT_REACHED, REACHED, Clock, print_json, progress, reported
+from bridle.cli.shared import (
+    NOT_REACHED,
+    REACHED,
+    Clock,
+    keep_what_is_found,
+    print_json,
+    progress,
+    reported,
+)
 
 if TYPE_CHECKING:
     from bridle.fitting.task import StructuralTask
@@ -26,6 +34,7 @@ def solve_task(
     stop = Gap(gap) | Epochs(max_epochs)
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)
+    keep_what_is_found()
     with progress(gap) as show, clock.timing("solve"):
         task = make()
         solution = solve(

@@ -21,6 +21,7 @@ from bridle.cli.shared import (
     reported,
     seed_option,
     threads_option,
+    write_text,
 )  # fmt: skip
 from bridle.cli.structural import finish, solution_report, solve_task, write_model
 
@@ -153,7 +154,7 @@ def predict(*, data: Path, model: Path, output: Path | None, threads: int | None
                 lines.append("")
         text = "\n".join(lines) + "\n"
         if output is not None:
-            output.write_text(text, encoding="utf-8")
+            write_text(output, [text])
         else:
             click.echo(text, nl=False)
 

@@ -33,6 +33,7 @@ from bridle.cli.shared import (
     InputFile,
     OutputFile,
     check_writable,
+    keep_what_is_found,
     plain,
     progress,
     read_arrays,
@@ -296,6 +297,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
         with clock.timing("read"):
             given = stack.enter_context(opened(options, files))
         importlib.import_module("bridle.fitting.fit")  # here, since loading it is not solving
+        keep_what_is_found()
         with clock.timing("solve"):
             found = _fit(options, given, solver, named)
         error_train = found.error_rate(options.threads)

@@ -31,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from bridle.files.atomic import replacing
+from bridle.matrix.csr import check_csr
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
@@ -536,6 +537,15 @@ def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
     return (X, y, queries) if qid else (X, y)
 
 
+def _sound(rows: ArrowRows, batch: Batch) -> Batch:
+    """The batch, once its offsets, columns and values are known to be what a matrix may have."""
+    try:
+        check_csr(batch.offsets, batch.columns, batch.values, batch.n_features)
+    except ValueError as error:
+        raise rows.error(batch.number, str(error)) from error
+    return batch
+
+
 def _joined(rows: ArrowRows) -> Any:
     """X, y, the query ids and the weights, where there are such."""
     from scipy.sparse import csr_matrix
@@ -547,7 +557,7 @@ def _joined(rows: ArrowRows) -> Any:
     if rows.has_weight:
         weight = np.concatenate([rows.column(k, "weight").astype(np.float64) for k in numbers])
     if rows.n_batches == 1:
-        batch = rows.batch(0)
+        batch = _sound(rows, rows.batch(0))
         return batch.X, batch.y, queries, weight
     columns = np.empty(rows.nnz, rows.column_dtype)
     values = np.empty(rows.nnz, rows.dtype)
@@ -555,7 +565,7 @@ def _joined(rows: ArrowRows) -> Any:
     y = np.empty(rows.n_rows)
     used = 0
     for k in numbers:
-        batch = rows.load(k)
+        batch = _sound(rows, rows.load(k))
         stored = slice(int(batch.offsets[0]), int(batch.offsets[-1]))
         columns[used : used + batch.nnz] = batch.columns[stored]
         values[used : used + batch.nnz] = batch.values[stored]

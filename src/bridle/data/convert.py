@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -24,6 +24,7 @@ from bridle._core.text import read_svmlight as _parse
 from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
 from bridle.data.svmlight import ZeroBased, _decompressor, _options, _printable
 from bridle.files.atomic import replacing
+from bridle.matrix.threads import Threads
 
 BLOCK_BYTES = 8 << 20  # of text at a time
 _NO_ROWS = "expected rows, found no rows"
@@ -79,7 +80,7 @@ class _Conversion:
 
     def run(self, blocks: Iterator[bytes]) -> None:
         """Parse a block while the next is unpacked and the last is written."""
-        with ThreadPoolExecutor(1, "bridle-unpack") as reading, ThreadPoolExecutor(1) as writing:
+        with Threads(1, "bridle-unpack") as reading, Threads(1, "bridle-write") as writing:
             coming = reading.submit(next, blocks, b"")
             written: Future[None] | None = None
             while text := coming.result():

@@ -28,7 +28,9 @@ def read(path: StrPath, wanted: Wanted) -> Data:
                 raise ValueError("a single array")
             parts = {key: archive[key] for key in archive.files}
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError,
-            RuntimeError, SyntaxError) as error:  # fmt: skip
+            RuntimeError, SyntaxError, OSError) as error:  # fmt: skip
+        if isinstance(error, OSError) and error.filename is not None:  # it could not be opened
+            raise
         raise ValueError(f"{name}: not an .npz archive that can be read: {error}") from error
     try:
         X = _matrix(parts, name)

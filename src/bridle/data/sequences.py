@@ -165,7 +165,12 @@ def _parse(line: str) -> tuple[list[str], list[tuple[int, int]]]:
 def read_template(path: StrPath) -> Template:
     """A template file."""
     lines = (line.strip() for line in _lines(path))
-    return Template(tuple(line for line in lines if line and line[0] not in "#B"))
+    try:
+        return Template(tuple(line for line in lines if line and line[0] not in "#B"))
+    except SequenceFileError:
+        raise
+    except ValueError as error:
+        raise SequenceFileError(f"{os.fsdecode(path)}: {error}") from error
 
 
 def window_template(n_columns: int) -> Template:

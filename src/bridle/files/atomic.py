@@ -14,23 +14,39 @@ StrPath = str | os.PathLike[str]
 
 @contextlib.contextmanager
 def replacing(path: StrPath) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` once it is complete and on the disk."""
+    """A file to write that takes the place of `path` once it is complete and on the disk.
+
+    If that fails, what was at `path` is still there, and the OSError has its name.
+    """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced
-        with open(target, "wb") as file:
-            yield file
-        return
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _blamed_on(path):
+        if target.exists() and not target.is_file():  # a device or a pipe: not to be replaced
+            with open(target, "wb") as file:
+                yield file
+            return
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _blamed_on(path: StrPath) -> Iterator[None]:
+    """Gives the name to what fails without one, as writing does, or with a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        temporary = str(error.filename).endswith(".tmp")
+        if error.errno is not None and (error.filename is None or temporary):
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

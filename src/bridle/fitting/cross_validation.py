@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import AgainstRest, Task
 from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
+from bridle.matrix.threads import Threads
 from bridle.models.deciding import decide
 from bridle.objective.best_scale import scale_within
 from bridle.objective.certificate import Certificate
@@ -141,7 +141,7 @@ def _run_all(
         budget = _Budget(shares.take(), interrupted)
         return _run_fold(own, Cs, tol, effort.solver, budget, effort.seed, job.test)
 
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), Threads(workers) as pool:
         return list(pool.map(one, jobs))
 
 

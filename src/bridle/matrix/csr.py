@@ -9,10 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle import _core
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+
+def check_csr(
+    offsets: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], n_features: int
+) -> None:
+    """ValueError if the offsets, columns or values are none that a matrix may have."""
+    rows = _core.matrix.csr_rows(offsets, columns, values, n_features, 0.0, offsets)
+    _core.matrix.scan(rows, np.empty(len(offsets) - 1), 1)
 
 
 class CsrArrays:

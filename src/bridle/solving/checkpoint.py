@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from bridle.files.container import Content, malformed_as_error, read_container, write_container
 from bridle.files.schema import (
     COUNT,
@@ -155,6 +156,15 @@ def _identity(problem: Problem) -> dict[str, Any]:
     return identity
 
 
+def _check_size(point: SavedPoint) -> None:
+    """No run comes to where squares overflow, and none comes back from there."""
+    alpha = 0.0 if point.alpha is None else point.alpha
+    with np.errstate(over="ignore"):
+        squares = [np.sum(np.square(v)) for v in (point.w, point.b, alpha, point.epoch)]
+    if not np.isfinite(squares).all() or point.step < 0 or point.epoch < 0:
+        raise ValueError("numbers that no run comes to")
+
+
 def _matching(path: Path, identity: Mapping[str, Any], problem: Problem) -> SavedPoint:
     content = read_container(path)
     if content.kind != SavedPoint.kind:
@@ -172,6 +182,7 @@ def _matching(path: Path, identity: Mapping[str, Any], problem: Problem) -> Save
         check_vector(found.w, problem.n_features, "w")
         if found.alpha is not None:
             check_vector(found.alpha, problem.n_rows, "alpha")
+        _check_size(found)
     except ValueError as error:
         raise CheckpointError(f"{path}: malformed checkpoint: {error}") from error
     return found

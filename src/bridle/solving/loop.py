@@ -23,7 +23,7 @@ from bridle.objective.certificate import (
 from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint, Saver
-from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.interruption import cause, deferred_interrupt
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 
@@ -232,7 +232,7 @@ class _Run:
         if verdict is not None:
             return verdict
         if interrupted:
-            return Verdict(Status.INTERRUPTED, "by Ctrl-C")
+            return Verdict(Status.INTERRUPTED, cause())
         if self.halted:
             return Verdict(Status.INTERRUPTED, "by a callback")
         if self.stalled():

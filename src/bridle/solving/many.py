@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from bridle.matrix.blas import one_blas_thread
+from bridle.matrix.threads import Threads
 from bridle.objective.certificate import Record
 from bridle.solvers import Solver
 from bridle.solving.checkpoint import Checkpoint
@@ -75,12 +75,18 @@ def solve_each(
         def ended() -> bool:
             return interrupted() or abandoned.is_set()
 
-        with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-            futures = [pool.submit(one, k, ended) for k in range(n_problems)]
+        def one_of_many(k: int) -> Solution:
             try:
-                return tuple(future.result() for future in futures)
+                return one(k, ended)
             except BaseException:
                 abandoned.set()  # nobody waits for the others any more
+                raise
+
+        with one_blas_thread(), Threads(workers) as pool:
+            try:
+                return tuple(pool.map(one_of_many, range(n_problems)))
+            except BaseException:
+                abandoned.set()
                 raise
 
 

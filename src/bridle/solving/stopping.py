@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle.matrix.door import as_matrix
 from bridle.objective.losses import Hinge, Loss
+from bridle.solving.interruption import cause
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -247,4 +248,4 @@ class Interrupted(Stop):
     flag: Callable[[], bool]
 
     def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
-        return Verdict(Status.INTERRUPTED, "by Ctrl-C") if self.flag() else None
+        return Verdict(Status.INTERRUPTED, cause()) if self.flag() else None

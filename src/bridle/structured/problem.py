@@ -34,7 +34,7 @@ import numpy as np
 from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
-from bridle.matrix.threads import check_threads
+from bridle.matrix.threads import Threads, check_threads
 from bridle.objective.certificate import Source
 from bridle.objective.rounding import TINY, U, gamma, is_power_of_two, product
 from bridle.problems.base import ORACLE, Judgement, Problem
@@ -497,9 +497,7 @@ class StructuredProblem(StructuredBase):
         if self.executor is not None:
             return list(self.executor.map(_Asker(self, w), range(self.n_rows)))
         if self.n_threads > 1:
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(self.n_threads) as pool:
+            with Threads(self.n_threads) as pool:
                 return list(pool.map(_Asker(self, w), range(self.n_rows)))
         return [self.constraint(i, w) for i in range(self.n_rows)]
 

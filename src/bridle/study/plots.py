@@ -6,12 +6,14 @@ marker and a line style of its own besides. Needs matplotlib, the `plot` extra.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.files.atomic import replacing
 
 if TYPE_CHECKING:
     from bridle.objective.certificate import Trace
@@ -92,7 +94,10 @@ def _figure(size: tuple[float, float]) -> Any:
 
 def _save(figure: Any, path: str | os.PathLike[str]) -> None:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    image = io.BytesIO()
+    figure.savefig(image, format=Path(path).suffix.lstrip(".") or None, dpi=150)
+    with replacing(path) as file:
+        file.write(image.getbuffer())
 
 
 def _pyplot() -> Any:

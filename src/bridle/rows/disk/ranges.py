@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from bridle import _core
 from bridle.data.arrow import ArrowError, ArrowRows, Batch
 from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
-from bridle.matrix.threads import check_threads
+from bridle.matrix.threads import Threads, check_threads
 from bridle.rows.base import RANGES as IN_RANGES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors
 from bridle.rows.memory import MemoryRows
@@ -156,7 +156,7 @@ class DiskRows:
             self._buffers = [_buffer(self.plan.buffer_bytes) for _ in range(self.plan.buffers)]
         free, todo = list(self._buffers), deque(numbers)
         waiting: deque[tuple[Future[Made], memoryview]] = deque()
-        with ThreadPoolExecutor(min(READERS, len(free) - 1), "bridle-read") as pool:
+        with Threads(min(READERS, len(free) - 1), "bridle-read") as pool:
             try:
                 while todo or waiting:
                     while todo and free:
