@@ -7,7 +7,8 @@ Gauss's kernel is the only exception: `decimal` rounds its exponential correctly
 A certificate is right if its primal value is no less than P at the weights that were returned, its
 dual value no more than the best that the returned dual variables prove, and its gap no smaller than
 what these two leave. What dual variables prove is D at the feasible points that they make: clipped
-into their box; for a free bias with the heavier class scaled down; at the best common scale.
+into their box; for a free bias with the heavier class scaled down; at the best common scale up to
+1, or at any scale that is feasible where a claim is about another C than the one they are of.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,9 @@ class Rows:
 
     def __init__(
         self, y: Any, C: float, loss: str = "hinge", bias: str = "none", bias_scale: float = 1.0,
-        weight: Any = None,
+        weight: Any = None, longest: int | None = 1,
     ) -> None:  # fmt: skip
+        self.longest = longest  # the scale of dual points that a claim may be about; None: any
         self.y = [1 if label > 0 else -1 for label in np.asarray(y).tolist()]
         weights = [1.0] * len(self.y) if weight is None else np.asarray(weight).tolist()
         self.hard = math.isinf(C)
@@ -178,6 +180,7 @@ class Rows:
             half += sum((a * a / (4 * c) for a, c in rows if a and c), Fraction(0))
         limits = zip(scaled, self._upper(), strict=True)
         lengths = [u / a for a, u in limits if a and u is not None]
+        lengths += [] if self.longest is None else [Fraction(self.longest)]
         return Along(value, half, min(lengths) if lengths else None)
 
     def _shares(self, up: Fraction, down: Fraction) -> tuple[Fraction, Fraction]:
@@ -230,7 +233,7 @@ def in_cone(columns: list[list[Fraction]]) -> bool:
     """
     n, height = len(columns), len(columns[0]) + 1
     rows = [[column[k] for column in columns] for k in range(height - 1)] + [[Fraction(1)] * n]
-    tableau = [row + [Fraction(0)] for row in rows]
+    tableau = [[*row, Fraction(0)] for row in rows]
     tableau[-1][-1] = Fraction(1)
     basis = [n + k for k in range(height)]  # one artificial variable for each equation
     costs = [sum(row[j] for row in tableau) for j in range(n + 1)]
@@ -298,8 +301,8 @@ class Kernelled(Rows):
 
     def definite(self) -> bool:
         """Whether K is positive semi-definite, by elimination."""
-        return is_definite([[(a + b) / 2 for a, b in zip(r, c, strict=True)]
-                            for r, c in zip(self.K, zip(*self.K, strict=True), strict=True)])  # fmt: skip
+        n = range(len(self.K))
+        return is_definite([[(self.K[i][j] + self.K[j][i]) / 2 for j in n] for i in n])
 
 
 def form(a: Sequence[Fraction], K: list[list[Fraction]], b: Sequence[Fraction]) -> Fraction:
@@ -359,7 +362,7 @@ def chain_outputs(
     X: Any, offsets: Sequence[int], labels: Sequence[int], n_labels: int, *, cost: Any = None,
     transitions: bool = True, bias: float = 0.0,
 ) -> list[list[tuple[list[Fraction], Fraction]]]:  # fmt: skip
-    """All labellings of short chains: w holds the emissions feature by feature, then transitions."""
+    """All labellings of short chains; w holds emissions feature by feature, then transitions."""
     rows = [[Fraction(v) for v in (*row, *([bias] if bias else []))] for row in table(X)]
     K, d = n_labels, len(rows[0])
     delta = 1 - np.eye(K) if cost is None else np.asarray(cost)
@@ -374,16 +377,15 @@ def chain_outputs(
         return found
 
     result = []
-    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for begin, end in pairwise(offsets):
         x, truth = rows[begin:end], list(labels[begin:end])
         true = features(x, truth)
-        result.append([
-            (
-                [a - b for a, b in zip(true, features(x, path), strict=True)],
-                sum((Fraction(float(delta[t, o])) for t, o in zip(truth, path, strict=True)), Fraction(0)),
-            )
-            for path in product(range(K), repeat=len(x))
-        ])  # fmt: skip
+        outputs = []
+        for path in product(range(K), repeat=len(x)):
+            psi = [a - b for a, b in zip(true, features(x, path), strict=True)]
+            losses = [Fraction(float(delta[t, o])) for t, o in zip(truth, path, strict=True)]
+            outputs.append((psi, sum(losses, Fraction(0))))
+        result.append(outputs)
     return result
 
 

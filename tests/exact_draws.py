@@ -53,6 +53,7 @@ from bridle.problems.kernel import IndefiniteKernelError
 from bridle.rows.cluster.local import LocalParts
 from bridle.solvers import solver_class, solver_names
 from bridle.structured.chain import ChainProblem
+
 from exact import (
     Kernelled,
     Linear,
@@ -69,7 +70,7 @@ LIMIT = 20.0  # seconds for a draw; beyond twice that its process is ended
 NOT_OF_THE_DOOR = ("cannot convert", "math domain error", "must not contain", "NaN or infinity")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """Said no at the door, with its reason."""
 
 
@@ -118,9 +119,9 @@ class Data:
     bias: str = "none"
     bias_scale: float = 1.0
 
-    def judge(self) -> Linear:
+    def judge(self, longest: int | None = 1) -> Linear:
         return Linear(self.X, self.y, self.C, loss=self.loss, bias=self.bias,
-                      bias_scale=self.bias_scale, weight=self.weight)  # fmt: skip
+                      bias_scale=self.bias_scale, weight=self.weight, longest=longest)  # fmt: skip
 
     @property
     def task(self) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def door(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
         frames = traceback.extract_tb(error.__traceback__)
         if "bridle" not in frames[-1].filename or any(t in text for t in NOT_OF_THE_DOOR):
             raise
-        raise Refused(text) from error
+        raise RefusedError(text) from error
 
 
 def a_solver(d: Draw, problem: Any, known: Any = ()) -> str:
@@ -246,7 +247,7 @@ def a_solver(d: Draw, problem: Any, known: Any = ()) -> str:
         if solver_class(name, problem.offers).refusal(problem) is None
     ]  # fmt: skip
     if not names:
-        raise Refused("no solver can have this problem")
+        raise RefusedError("no solver can have this problem")
     return d.among("solver", names)
 
 
@@ -272,7 +273,7 @@ def judged(judge: Any, found: Any, tol: float | None, others: Any = ()) -> list[
     ]
 
 
-def others_of(problem: Any, judge: Any) -> list[Any]:
+def others_of(problem: Any) -> list[Any]:
     """Good points by other solvers, where a claim is to be compared with the optimum."""
     points = []
     for name in ("qp", "newton", "dcd"):
@@ -293,7 +294,7 @@ def linear(d: Draw) -> list[Wrong]:
     judge = given.judge()
     wrong = judged(judge, found, tol)
     if any(w.kind == "dual not proven" for w in wrong):  # and is it even true?
-        wrong = judged(judge, found, tol, others_of(problem, judge))
+        wrong = judged(judge, found, tol, others_of(problem))
     return wrong
 
 
@@ -330,10 +331,10 @@ def kernelled(d: Draw) -> list[Wrong]:
             n_threads=1,
         )  # fmt: skip
         if not math.isfinite(problem.kernel.parameters.get("gamma", 0.0)):
-            raise Refused("gamma is infinite")
+            raise RefusedError("gamma is infinite")
         found, tol = solved(d, problem)
     except IndefiniteKernelError as error:
-        raise Refused(str(error)) from error
+        raise RefusedError(str(error)) from error
     judge = Kernelled(X, y, C, kernel=problem.kernel, bias=bias, bias_scale=scale, weight=weight)
     if kernel == "precomputed" and not judge.definite():
         if found.certificate.dual > -math.inf and not assumes_definite(found):
@@ -352,7 +353,7 @@ def along_the_path(d: Draw) -> list[Wrong]:
     low, gap = given.C, d.power("gap", -4, -1)
     high = low * d.power("C ratio", 0, 6)
     if not high < math.inf:
-        raise Refused("C is too large")
+        raise RefusedError("C is too large")
     problem = door(LinearProblem, given.X, given.y, low, sample_weight=given.weight, **given.task)
     solver = briefly(a_solver(d, problem, ("auto", "dcd", "newton", "qp")), problem)
     found = door(path, given.X, given.y, low, high, gap=gap, sample_weight=given.weight,
@@ -360,13 +361,13 @@ def along_the_path(d: Draw) -> list[Wrong]:
     wrong = []
     bottom, top = found.points[0].low, found.points[-1].high
     if not bottom <= top:
-        raise Refused("the path covers nothing")
+        raise RefusedError("the path covers nothing")
     for _ in range(4):
         C = float(np.clip(10.0 ** d.rng.uniform(math.log10(bottom), math.log10(top)), bottom, top))
         solution, certificate = found.at(C)
         given.C = C
         for w in wrong_certificate(
-            given.judge(), certificate, solution.w, solution.b, solution.alpha
+            given.judge(longest=None), certificate, solution.w, solution.b, solution.alpha
         ):
             wrong.append(replace(w, text=f"at C = {C!r}: {w.text}"))
         if found.complete and not certificate.relative_gap <= gap:
@@ -400,8 +401,7 @@ def certified(d: Draw) -> list[Wrong]:
     judge = given.judge()
     problem = LinearProblem(given.X, given.y, given.C, sample_weight=given.weight, n_threads=1,
                             **given.task)  # fmt: skip
-    others = others_of(problem, judge) if given.C < math.inf else ()
-    return wrong_certificate(judge, certificate, w, b, None, others)
+    return wrong_certificate(judge, certificate, w, b, None, others_of(problem))
 
 
 def on_disk(d: Draw) -> list[Wrong]:
@@ -478,7 +478,7 @@ def kernel_estimator(d: Draw) -> list[Wrong]:
                 max_iter=d.among("epochs", [1, 10, 100]), degree=2, random_state=0)  # fmt: skip
     door(model.fit, X, y, sample_weight=weight)
     if not math.isfinite(model.kernel_.parameters.get("gamma", 0.0)):
-        raise Refused("gamma is infinite")
+        raise RefusedError("gamma is infinite")
     # Rows without weight are no part of the problem: their kernel values are not looked at.
     judge = Kernelled(X, y, C, kernel=model.kernel_, bias=bias, weight=weight)
 
@@ -499,8 +499,10 @@ def multiclass(d: Draw) -> list[Wrong]:
     codes = d.rng.permutation(np.arange(m) % K)
     scale = d.power("bias_scale", -3, 3) if d.chance(0.5) else 0.0
     C, weight = a_C(d, X), weights_of(d, m)
-    model = MulticlassSVC(C=C, tol=d.power("tol", -8, -3), fit_intercept=scale > 0, n_threads=1,
-                          intercept_scaling=scale or 1.0, max_iter=d.among("epochs", [1, 10, 100]))  # fmt: skip
+    model = MulticlassSVC(
+        C=C, tol=d.power("tol", -8, -3), fit_intercept=scale > 0, intercept_scaling=scale or 1.0,
+        max_iter=d.among("epochs", [1, 10, 100]), n_threads=1,
+    )  # fmt: skip
     door(model.fit, X, codes, sample_weight=weight)
     known = np.isin(codes, model.classes_)  # rows without weight may have had a class of their own
     X, codes = X[known], np.searchsorted(model.classes_, codes[known])
@@ -512,7 +514,7 @@ def multiclass(d: Draw) -> list[Wrong]:
 
 
 def weights_of_classes(model: Any, scale: float) -> list[Fraction]:
-    """The table, feature by feature, that coef_ and intercept_ stand for; of two classes, half each.
+    """The table, feature by feature, that coef_ and intercept_ stand for; of two classes half each.
 
     A quotient by the scale is rounded, far beyond what floats can tell apart.
     """
@@ -529,7 +531,7 @@ def cross_validated(d: Draw) -> list[Wrong]:
     given = data(d, losses={"hinge": 1, "squared_hinge": 1})
     m = len(given.y)
     if min((given.y > 0).sum(), (given.y < 0).sum()) < 2:
-        raise Refused("a class of one row has no folds")
+        raise RefusedError("a class of one row has no folds")
     tol = d.power("tol", -6, -2)
     model = LinearSVCCV(
         Cs=(given.C * np.geomspace(1e-3, 1e3, d.whole(1, 6)) if d.chance(0.6) else d.whole(1, 6)),
@@ -548,7 +550,7 @@ def cross_validated(d: Draw) -> list[Wrong]:
     for problem, solution, C, scale, certificate in seen:
         given.C, given.weight = C, problem.sample_weight
         assert len(given.weight) == m
-        judge = Scaled(scale, given.judge())
+        judge = Scaled(scale, given.judge(longest=None))
         wrong += [
             replace(found, text=f"in a fold at C = {C!r}: {found.text}")
             for found in wrong_certificate(
@@ -625,7 +627,7 @@ def run_draw(seed: int, index: int, *, timed: bool = True) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             wrong = function(draw)
-    except Refused as reason:
+    except RefusedError as reason:
         refused = str(reason)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
@@ -639,7 +641,7 @@ def run_draw(seed: int, index: int, *, timed: bool = True) -> Outcome:
 # ------------------------------------------------------------------------------------ many of them
 
 
-class Late(Exception):
+class LateError(Exception):
     """A draw that takes too long."""
 
 
@@ -647,7 +649,7 @@ def work(seed: int, indices: list[int], pipe: Any) -> None:
     """In a process of its own: says which draw it begins, and what became of it."""
 
     def ring(*_: Any) -> None:
-        raise Late(f"not done after {LIMIT:g} s")
+        raise LateError(f"not done after {LIMIT:g} s")
 
     signal.signal(signal.SIGALRM, ring)
     for index in indices:
@@ -727,8 +729,10 @@ def report(outcome: Outcome, seed: int) -> str:
     chosen = ", ".join(
         f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in outcome.chosen.items()
     )
-    found = "; ".join(map(str, outcome.wrong)) or outcome.refused and f"refused: {outcome.refused}"
-    return f"{line}\n    {found or 'right'}\n    {chosen}"
+    found = "; ".join(map(str, outcome.wrong)) or (
+        f"refused: {outcome.refused}" if outcome.refused else "right"
+    )
+    return f"{line}\n    {found}\n    {chosen}"
 
 
 def main() -> int:
@@ -753,7 +757,8 @@ def main() -> int:
     by_solver: Counter[tuple[str, str]] = Counter()
     refused: Counter[str] = Counter()
     slowest = Outcome(-1, "", {})
-    for outcome in outcomes(given.seed, indices, given.processes):
+    for every in outcomes(given.seed, indices, given.processes):
+        outcome = replace(every, wrong=tuple(w for w in every.wrong if w.size > given.beyond))
         kinds[outcome.kind] += 1
         slowest = max(slowest, outcome, key=lambda o: o.seconds)
         if outcome.refused:
@@ -766,8 +771,10 @@ def main() -> int:
             print(report(outcome, given.seed), flush=True)
     seconds = time.monotonic() - began
     n = sum(kinds.values())
-    print(f"\n{n} draws in {seconds:.0f} s, {n / seconds:.1f} a second; {sum(refused.values())} "
-          f"refused at the door; the slowest, {slowest.index}, took {slowest.seconds:.1f} s")  # fmt: skip
+    print(
+        f"\n{n} draws in {seconds:.0f} s, {n / seconds:.1f} a second; {sum(refused.values())} were "
+        f"refused at the door; the slowest, {slowest.index}, took {slowest.seconds:.1f} s"
+    )
     for what in kinds:
         found = ", ".join(f"{k}: {c}" for (kind, k), c in wrong.most_common() if kind == what)
         print(f"{what}: {kinds[what]} draws; {found or 'none wrong'}")
