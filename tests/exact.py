@@ -328,26 +328,23 @@ def is_definite(K: list[list[Fraction]]) -> bool:
     return True
 
 
-class Outputs:
-    """1/2 |w|^2 + sum_i C_i max_y [Delta_i(y) - w.psi_i(y)], with every output written down.
+class Structured:
+    """1/2 |w|^2 + sum_i C_i max_y [Delta_i(y) - w.psi_i(y)]; dual variables are a mean (W, l)."""
 
-    rows: for each, pairs of (psi, Delta), the truth's (0, 0) among them.
-    """
-
-    def __init__(self, rows: list[list[tuple[list[Fraction], Fraction]]], costs: Any) -> None:
-        self.rows = [[(dyadic(psi), delta) for psi, delta in row] for row in rows]
+    def __init__(self, costs: list[Fraction]) -> None:
         self.cost = costs
+
+    def worst(self, i: int, w: Vector) -> Fraction:
+        """The largest Delta - w.psi of row i."""
+        raise NotImplementedError
 
     def primal(self, w: Any, b: float = 0.0) -> Fraction | float:
         weights = w if isinstance(w, tuple) else as_vector(w)
-        total = dot(weights, weights) / 2
-        for cost, row in zip(self.cost, self.rows, strict=True):
-            if cost:
-                total += cost * max(delta - dot(psi, weights) for psi, delta in row)
-        return total
+        losses = (cost * self.worst(i, weights) for i, cost in enumerate(self.cost) if cost)
+        return dot(weights, weights) / 2 + sum(losses, Fraction(0))
 
     def dual(self, alpha: Any) -> Fraction | float:
-        """l - 1/2 |W|^2 of the mean (W, l), at its best scale up to 1; no more than P(W)."""
+        """l - 1/2 |W|^2 at its best scale up to 1; no more than P(W), as for any real mean."""
         *W, loss = np.asarray(alpha).tolist()
         vector = dyadic(W)
         along = Along(Fraction(loss), dot(vector, vector) / 2, Fraction(1))
@@ -356,6 +353,66 @@ class Outputs:
     def out_of_box(self, alpha: Any) -> float:
         """A mean of outputs has no box that could be looked at."""
         return 0.0
+
+
+class Outputs(Structured):
+    """Every output written down: of each row pairs of (psi, Delta), with (0, 0) of the truth."""
+
+    def __init__(
+        self, rows: list[list[tuple[list[Fraction], Fraction]]], costs: list[Fraction]
+    ) -> None:
+        super().__init__(costs)
+        self.rows = [[(dyadic(psi), delta) for psi, delta in row] for row in rows]
+
+    def worst(self, i: int, w: Vector) -> Fraction:
+        return max(delta - dot(psi, w) for psi, delta in self.rows[i])
+
+
+class Pairs(Structured):
+    """Of each query, max(0, 1 - w.(x_i - x_j)) for each pair in which i is to be before j.
+
+    mean: over the pairs of a query, instead of their sum.
+    """
+
+    def __init__(
+        self, X: Any, grades: Sequence[float], offsets: Sequence[int], costs: list[Fraction],
+        *, mean: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(costs)
+        rows, self.queries, self.mean = as_dyadic_rows(X), [], mean
+        for begin, end in pairwise(offsets):
+            self.queries.append([
+                ([a - b for a, b in zip(rows[i][0], rows[j][0], strict=True)], rows[i][1])
+                for i in range(begin, end) for j in range(begin, end) if grades[i] > grades[j]
+            ])  # fmt: skip
+
+    def worst(self, i: int, w: Vector) -> Fraction:
+        losses = [max(Fraction(0), 1 - dot(pair, w)) for pair in self.queries[i]]
+        return sum(losses, Fraction(0)) / (len(losses) if self.mean and losses else 1)
+
+
+def oracle_outputs(
+    oracle: Any, X: Sequence[Any], Y: Sequence[Any], *, slack: bool = False
+) -> list[list[tuple[list[Fraction], Fraction]]]:
+    """What an oracle says of its outputs, which is what the problem is made of."""
+
+    def features(x: Any, y: Any) -> list[Fraction]:
+        found, vector = oracle.features(x, y), [Fraction(0)] * oracle.n_features
+        if isinstance(found, np.ndarray):
+            return list(map(Fraction, found.tolist()))
+        for index, value in zip(found.indices.tolist(), found.values.tolist(), strict=True):
+            vector[index] += Fraction(value)
+        return vector
+
+    result = []
+    for x, y in zip(X, Y, strict=True):
+        true, outputs = features(x, y), []
+        for other in oracle.outputs(x):
+            delta = Fraction(oracle.loss(y, other))
+            psi = [a - b for a, b in zip(true, features(x, other), strict=True)]
+            outputs.append(([delta * v for v in psi] if slack else psi, delta))
+        result.append(outputs)
+    return result
 
 
 def chain_outputs(

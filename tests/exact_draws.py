@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -41,16 +42,24 @@ from bridle import (
     LinearSVC,
     LinearSVCCV,
     MulticlassSVC,
+    MultilabelOracle,
+    RankingProblem,
     Seconds,
     StoredRows,
+    StructuredProblem,
+    ValidationLoss,
     certify,
+    certify_model,
+    load_model,
     path,
+    save_model,
     solve,
 )
 from bridle.data import write_arrow
 from bridle.fitting import cross_validation
 from bridle.problems.kernel import IndefiniteKernelError
 from bridle.rows.cluster.local import LocalParts
+from bridle.rows.disk.memory import MemoryPlan, RowVectors
 from bridle.solvers import solver_class, solver_names
 from bridle.structured.chain import ChainProblem
 
@@ -58,8 +67,12 @@ from exact import (
     Kernelled,
     Linear,
     Outputs,
+    Pairs,
     Wrong,
+    as_vector,
     chain_outputs,
+    dot,
+    oracle_outputs,
     wrong_box,
     wrong_certificate,
     wrong_status,
@@ -251,8 +264,21 @@ def a_solver(d: Draw, problem: Any, known: Any = ()) -> str:
     return d.among("solver", names)
 
 
-def solved(d: Draw, problem: Any) -> tuple[Any, float | None]:
+def start_elsewhere(d: Draw, problem: Any) -> Any:
+    """The solution at another C."""
+    other = problem.C * d.power("started at C times", -3, 3)
+    if not 0 < other < math.inf:
+        return None
+    try:
+        return solve(problem.variant(C=other), "dcd", stop=Epochs(5))
+    except Exception:  # that one is not what is judged here
+        return None
+
+
+def solved(d: Draw, problem: Any, start: Any = None, rule: Any = None) -> tuple[Any, float | None]:
     stop, tol = a_stop(d)
+    if rule is not None:
+        stop = stop | rule
     callbacks = []
     if d.chance(0.1):
         last = d.whole(1, 4)
@@ -260,7 +286,9 @@ def solved(d: Draw, problem: Any) -> tuple[Any, float | None]:
         callbacks = [lambda record: seen.append(record) or len(seen) >= last]
         d.chosen["callback ends after"] = last
     solver = a_solver(d, problem)
-    found = door(solve, problem, solver, stop=stop, callbacks=callbacks, seed=d.whole(0, 99))
+    found = door(
+        solve, problem, solver, stop=stop, callbacks=callbacks, seed=d.whole(0, 99), start=start
+    )
     return found, tol
 
 
@@ -278,7 +306,7 @@ def others_of(problem: Any) -> list[Any]:
     points = []
     for name in ("qp", "newton", "dcd"):
         try:
-            found = solve(problem, name, stop=Gap(1e-13) | Epochs(300))
+            found = solve(problem, briefly(name, problem), stop=Gap(1e-13))
         except Exception:
             continue
         if np.isfinite(found.w).all() and math.isfinite(found.b):
@@ -290,7 +318,14 @@ def linear(d: Draw) -> list[Wrong]:
     given = data(d)
     problem = door(LinearProblem, given.X, given.y, given.C, sample_weight=given.weight,
                    n_threads=1, **given.task)  # fmt: skip
-    found, tol = solved(d, problem)
+    start = None
+    if d.chance(0.1):
+        start = start_elsewhere(d, problem)
+    stop = None
+    if d.chance(0.05) and given.C < 1e100:
+        d.chosen["held out"] = True
+        stop = ValidationLoss(given.X, given.y, patience=d.whole(1, 3))
+    found, tol = solved(d, problem, start, stop)
     judge = given.judge()
     wrong = judged(judge, found, tol)
     if any(w.kind == "dual not proven" for w in wrong):  # and is it even true?
@@ -410,6 +445,10 @@ def on_disk(d: Draw) -> list[Wrong]:
         file = Path(folder) / "rows.arrow"
         door(write_arrow, file, given.X, given.y, weight=given.weight, batch_bytes=64)
         problem = door(LinearProblem, StoredRows(file), None, given.C, n_threads=1, **given.task)
+        if d.among("streamed", [True, False]):  # reads its rows anew in every epoch
+            rows = problem.rows
+            rows.plan = MemoryPlan(False, 2, int(rows.sizes.max()) + 64, 0, d.chance(0.5))
+            rows.vectors = RowVectors(problem.n_rows, rows.plan.vectors_on_disk)
         found, tol = solved(d, problem)
         return judged(given.judge(), found, tol)
 
@@ -441,9 +480,84 @@ def chains(d: Draw) -> list[Wrong]:
     weight, C = weights_of(d, n), a_C(d, X)
     problem = door(ChainProblem, X, offsets, labels, K, C, sample_weight=weight, n_threads=1, **how)
     found, tol = solved(d, problem)
-    costs = Linear(np.ones((n, 1)), np.ones(n), C, weight=weight).cost
-    judge = Outputs(chain_outputs(X, offsets, labels, K, **how), costs)
+    judge = Outputs(chain_outputs(X, offsets, labels, K, **how), costs(C, weight, n))
     return judged(judge, found, tol)
+
+
+def ranked(d: Draw) -> list[Wrong]:
+    n = d.whole(1, 4)
+    offsets = [0, *np.cumsum([d.whole(2, 4) for _ in range(n)]).tolist()]
+    X = stored(d, dense_rows(d, offsets[-1], d.whole(1, 4)))
+    loss = d.among("loss", ["pairs", "pairs-sum", "roc"])
+    grades = d.rng.integers(0, 2 if loss == "roc" else 3, offsets[-1]).astype(float)
+    qid = np.repeat(np.arange(n), np.diff(offsets))
+    weight, C = weights_of(d, n), a_C(d, X)
+    problem = door(RankingProblem, X, grades, qid, C, loss=loss, sample_weight=weight, n_threads=1)
+    found, tol = solved(d, problem)
+    judge = Pairs(X, grades.tolist(), offsets, costs(C, weight, n), mean=loss != "pairs-sum")
+    return judged(judge, found, tol)
+
+
+class Patient:
+    """Chains of two labels whose oracle compares exactly: what is rounded is not its fault."""
+
+    n_inputs, n_features = 2, 8
+
+    def features(self, x: Any, y: Any) -> np.ndarray:
+        found = np.zeros(8)
+        for t, label in enumerate(y):
+            found[2 * label : 2 * label + 2] += x[t]
+            if t:
+                found[4 + 2 * y[t - 1] + label] += 1
+        return found
+
+    def loss(self, y: Any, other: Any) -> float:
+        return float(sum(a != b for a, b in zip(y, other, strict=True)))
+
+    def outputs(self, x: Any) -> Iterator[Any]:
+        return product((0, 1), repeat=len(x))
+
+    def argmax(self, x: Any, w: Any, truth: Any = None) -> Any:
+        weights = as_vector(w)
+
+        def value(y: Any) -> Fraction:
+            loss = 0.0 if truth is None else self.loss(truth, y)
+            return Fraction(loss) + dot(as_vector(self.features(x, y)), weights)
+
+        return max(self.outputs(x), key=value)
+
+    def slack_argmax(self, x: Any, w: Any, truth: Any) -> Any:
+        weights, true = as_vector(w), self.features(x, truth)
+
+        def value(y: Any) -> Fraction:
+            margin = dot(as_vector(true), weights) - dot(as_vector(self.features(x, y)), weights)
+            return Fraction(self.loss(truth, y)) * (1 - margin)
+
+        return max(self.outputs(x), key=value)
+
+
+def oracles(d: Draw) -> list[Wrong]:
+    n, sets = d.whole(1, 4), d.chance(0.4)
+    d.chosen["oracle"] = "label sets" if sets else "chains"
+    rows = dense_rows(d, 3 * n, 2)
+    if sets:
+        X: list[Any] = list(rows[:n])
+        oracle: Any = MultilabelOracle(2, 3, pairs=d.chance(0.5))
+    else:
+        X = [rows[3 * i : 3 * i + d.whole(1, 3)] for i in range(n)]
+        oracle = Patient()
+    Y = [list(oracle.outputs(x))[int(d.rng.integers(2))] for x in X]
+    rescaling = "margin" if sets else d.among("rescaling", ["margin", "slack"])
+    weight, C = weights_of(d, n), a_C(d, rows)
+    problem = door(StructuredProblem, oracle, X, Y, C, rescaling=rescaling, sample_weight=weight)
+    found, tol = solved(d, problem)
+    outputs = oracle_outputs(oracle, X, Y, slack=rescaling == "slack")
+    return judged(Outputs(outputs, costs(C, weight, n)), found, tol)
+
+
+def costs(C: float, weight: Any, n: int) -> list[Fraction]:
+    """C_i, not rounded."""
+    return Linear(np.ones((n, 1)), np.ones(n), C, weight=weight).cost
 
 
 def estimator(d: Draw) -> list[Wrong]:
@@ -457,6 +571,8 @@ def estimator(d: Draw) -> list[Wrong]:
     d.chosen["classes"] = len(set(codes.tolist()))
     door(model.fit, given.X, codes, sample_weight=given.weight)
     wrong = []
+    if d.chance(0.4):
+        wrong += model_again(given, model, codes)
     coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
     for k, certificate in enumerate(model.certificates_):
         positive = model.classes_[-1] if len(model.certificates_) == 1 else model.classes_[k]
@@ -466,6 +582,28 @@ def estimator(d: Draw) -> list[Wrong]:
         if getattr(model, "dual_coef_", None) is not None:
             alpha = np.asarray(model.dual_coef_)[k] * given.y
         wrong += wrong_certificate(judge, certificate, coef[k], b, alpha)
+    return wrong
+
+
+def model_again(given: Data, model: LinearSVC, codes: np.ndarray) -> list[Wrong]:
+    """Written, read and certified again."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "it.bridle"
+        save_model(file, model.to_model())
+        again = load_model(file).dense()
+    known = np.isin(codes, again.classes)
+    X, labels = given.X[known], codes[known]
+    weight = None if given.weight is None else given.weight[known]
+    certificates = door(
+        certify_model, again, X, labels, sample_weight=weight, max_seconds=0.0, n_threads=1
+    )
+    wrong = []
+    for k, certificate in enumerate(certificates):
+        positive = again.classes[-1] if len(certificates) == 1 else again.classes[k]
+        here = replace(given, X=X, y=np.where(labels == positive, 1.0, -1.0), weight=weight)
+        b = float(again.intercept[k])
+        for certificate_of in (certificate, again.certificates[k]):
+            wrong += wrong_certificate(here.judge(), certificate_of, again.coef[k], b, None)
     return wrong
 
 
@@ -506,11 +644,11 @@ def multiclass(d: Draw) -> list[Wrong]:
     door(model.fit, X, codes, sample_weight=weight)
     known = np.isin(codes, model.classes_)  # rows without weight may have had a class of their own
     X, codes = X[known], np.searchsorted(model.classes_, codes[known])
-    costs = Linear(X, codes, C, weight=None if weight is None else weight[known]).cost
     K, n = len(model.classes_), len(codes)
+    cost = costs(C, None if weight is None else weight[known], n)
     outputs = chain_outputs(X, range(n + 1), codes.tolist(), K, transitions=False, bias=scale)
     w = weights_of_classes(model, scale)
-    return wrong_certificate(Outputs(outputs, costs), model.certificate_, w, 0.0, None)
+    return wrong_certificate(Outputs(outputs, cost), model.certificate_, w, 0.0, None)
 
 
 def weights_of_classes(model: Any, scale: float) -> list[Fraction]:
@@ -596,9 +734,31 @@ def looking_at_folds() -> Iterator[list[Any]]:
 
 
 KINDS: dict[Callable[[Draw], list[Wrong]], float] = {
-    linear: 45, kernelled: 13, along_the_path: 7, certified: 5, chains: 8, hard_margin: 6,
-    on_disk: 4, in_parts: 3, estimator: 3, kernel_estimator: 2, multiclass: 2, cross_validated: 2,
+    linear: 42, kernelled: 12, along_the_path: 7, certified: 5, chains: 8, hard_margin: 6,
+    on_disk: 4, in_parts: 3, ranked: 3, oracles: 4, estimator: 3, kernel_estimator: 2,
+    multiclass: 2, cross_validated: 2,
 }  # fmt: skip
+NAMES = {function.__name__: weight for function, weight in KINDS.items()}
+
+
+class LateError(BaseException):
+    """A draw that takes too long; no handler of errors is to stop it."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises LateError in what takes longer, as soon as it is back in Python."""
+
+    def ring(*_: Any) -> None:
+        raise LateError(f"not done after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # ------------------------------------------------------------------------------------ one of them
@@ -619,16 +779,17 @@ class Outcome:
 def run_draw(seed: int, index: int, *, timed: bool = True) -> Outcome:
     """Draw a problem, have it solved, judge the answer."""
     draw = Draw(np.random.default_rng([seed, index]), timed)
-    names = {function.__name__: weight for function, weight in KINDS.items()}
-    kind = draw.among("what", names)
+    kind = draw.among("what", NAMES)
     function = next(f for f in KINDS if f.__name__ == kind)
     began, wrong, refused = time.perf_counter(), [], ""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), limited(LIMIT):
             warnings.simplefilter("ignore")
             wrong = function(draw)
     except RefusedError as reason:
         refused = str(reason)
+    except LateError as reason:
+        wrong = [Wrong("hang", str(reason))]
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         place = next((f for f in reversed(frames) if "bridle" in f.filename), frames[-1])
@@ -641,23 +802,11 @@ def run_draw(seed: int, index: int, *, timed: bool = True) -> Outcome:
 # ------------------------------------------------------------------------------------ many of them
 
 
-class LateError(Exception):
-    """A draw that takes too long."""
-
-
 def work(seed: int, indices: list[int], pipe: Any) -> None:
     """In a process of its own: says which draw it begins, and what became of it."""
-
-    def ring(*_: Any) -> None:
-        raise LateError(f"not done after {LIMIT:g} s")
-
-    signal.signal(signal.SIGALRM, ring)
     for index in indices:
         pipe.send(index)
-        signal.setitimer(signal.ITIMER_REAL, LIMIT)
-        outcome = run_draw(seed, index)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        pipe.send(outcome)
+        pipe.send(run_draw(seed, index))
     pipe.send(None)
 
 
@@ -701,7 +850,8 @@ class Worker:
         self.process.kill()
         self.process.join()
         status = f" (exit status {self.process.exitcode})" if kind == "crash" else ""
-        outcome = Outcome(self.at, "?", {}, (Wrong(kind, text + status),))
+        what = Draw(np.random.default_rng([self.seed, self.at])).among("what", NAMES)
+        outcome = Outcome(self.at, what, {}, (Wrong(kind, text + status),))
         self.left = self.left[self.left.index(self.at) + 1 :] if self.at in self.left else []
         self.process = None
         if self.left:
@@ -735,6 +885,51 @@ def report(outcome: Outcome, seed: int) -> str:
     return f"{line}\n    {found}\n    {chosen}"
 
 
+class Tally:
+    """Counts of what was drawn, refused and wrong; errors up to `beyond` are not listed."""
+
+    def __init__(self, seed: int, beyond: float) -> None:
+        self.seed, self.beyond, self.began = seed, beyond, time.monotonic()
+        self.kinds: Counter[str] = Counter()
+        self.wrong: Counter[tuple[str, str]] = Counter()
+        self.worse: Counter[tuple[str, str]] = Counter()  # than `beyond`
+        self.by_solver: Counter[tuple[str, str]] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.n_wrong, self.n_worse, self.slowest = 0, 0, Outcome(-1, "", {})
+
+    def add(self, outcome: Outcome) -> None:
+        self.kinds[outcome.kind] += 1
+        self.slowest = max(self.slowest, outcome, key=lambda one: one.seconds)
+        if outcome.refused:
+            self.refused[outcome.refused[:100]] += 1
+        self.wrong.update({(outcome.kind, wrong.kind) for wrong in outcome.wrong})
+        self.n_wrong += bool(outcome.wrong)
+        serious = tuple(wrong for wrong in outcome.wrong if wrong.size > self.beyond)
+        if serious:
+            self.n_worse += 1
+            self.worse.update({(outcome.kind, wrong.kind) for wrong in serious})
+            solver = str(outcome.chosen.get("solver", "-"))
+            self.by_solver.update({(solver, wrong.kind) for wrong in serious})
+            print(report(replace(outcome, wrong=serious), self.seed), flush=True)
+
+    def summary(self) -> Iterator[str]:
+        n, seconds = sum(self.kinds.values()), time.monotonic() - self.began
+        yield (
+            f"\n{n} draws in {seconds:.0f} s, {n / seconds:.1f} a second: {self.n_wrong} wrong, "
+            f"{self.n_worse} of them by more than {self.beyond:g}; {sum(self.refused.values())} "
+            f"refused at the door; the slowest, {self.slowest.index}, took "
+            f"{self.slowest.seconds:.1f} s"
+        )
+        for what, count in self.kinds.most_common():
+            found = [
+                f"{kind} {c} ({self.worse[what, kind]})"
+                for (of, kind), c in self.wrong.most_common() if of == what
+            ]  # fmt: skip
+            yield f"{what}: {count} draws; {', '.join(found) or 'none wrong'}"
+        for (solver, kind), count in sorted(self.by_solver.items()):
+            yield f"  {solver}: {kind}: {count}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=500)
@@ -742,48 +937,22 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n shares")
     parser.add_argument("--draw", type=int, help="only this one, in this process")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--beyond", type=float, default=0.0, help="count only errors of this size")
+    parser.add_argument("--beyond", type=float, default=0.0, help="list errors of this size only")
     parser.add_argument("--refusals", action="store_true", help="list why some were turned away")
     given = parser.parse_args()
     if given.draw is not None:
         outcome = run_draw(given.seed, given.draw)
         print(report(outcome, given.seed))
         return int(bool(outcome.wrong))
-    part, parts = map(int, given.part.split("/"))
-    indices = list(range(given.draws))[part - 1 :: parts]
-    began = time.monotonic()
-    kinds: Counter[str] = Counter()
-    wrong: Counter[tuple[str, str]] = Counter()
-    by_solver: Counter[tuple[str, str]] = Counter()
-    refused: Counter[str] = Counter()
-    slowest = Outcome(-1, "", {})
-    for every in outcomes(given.seed, indices, given.processes):
-        outcome = replace(every, wrong=tuple(w for w in every.wrong if w.size > given.beyond))
-        kinds[outcome.kind] += 1
-        slowest = max(slowest, outcome, key=lambda o: o.seconds)
-        if outcome.refused:
-            refused[outcome.refused[:100]] += 1
-        outcome = replace(outcome, wrong=tuple(w for w in outcome.wrong if w.size > given.beyond))
-        for kind in {w.kind for w in outcome.wrong}:
-            wrong[outcome.kind, kind] += 1
-            by_solver[str(outcome.chosen.get("solver", "-")), kind] += 1
-        if outcome.wrong:
-            print(report(outcome, given.seed), flush=True)
-    seconds = time.monotonic() - began
-    n = sum(kinds.values())
-    print(
-        f"\n{n} draws in {seconds:.0f} s, {n / seconds:.1f} a second; {sum(refused.values())} were "
-        f"refused at the door; the slowest, {slowest.index}, took {slowest.seconds:.1f} s"
-    )
-    for what in kinds:
-        found = ", ".join(f"{k}: {c}" for (kind, k), c in wrong.most_common() if kind == what)
-        print(f"{what}: {kinds[what]} draws; {found or 'none wrong'}")
-    for (solver, kind), count in sorted(by_solver.items()):
-        print(f"  {solver}: {kind}: {count}")
+    share, shares = map(int, given.part.split("/"))
+    indices = list(range(given.draws))[share - 1 :: shares]
+    tally = Tally(given.seed, given.beyond)
+    for outcome in outcomes(given.seed, indices, given.processes):
+        tally.add(outcome)
+    print(*tally.summary(), sep="\n")
     if given.refusals:
-        for reason, count in refused.most_common():
-            print(f"  refused {count} times: {reason}")
-    return int(bool(wrong))
+        print(*(f"  refused {n} times: {why}" for why, n in tally.refused.most_common()), sep="\n")
+    return int(tally.n_wrong > 0)
 
 
 if __name__ == "__main__":
