@@ -6,6 +6,8 @@ The judge is in exact.py, the random problems are in exact_draws.py, which draws
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,6 +28,7 @@ from bridle import (
 )
 from bridle.problems.kernel import IndefiniteKernelError
 from bridle.solvers import solver_class, solver_names
+from bridle.structured.chain import ChainProblem
 
 from exact import (
     Kernelled,
@@ -336,6 +339,35 @@ def test_a_loss_whose_dual_value_is_too_large_proves_nothing(solver):
         return
     assert not solution.converged
     assert not solution.certificate.relative_gap <= 1e-3
+
+
+def test_the_constant_feature_of_chains_is_not_rounded():
+    """Rows of float32 do not make the bias one."""
+    X = np.array([[4.3335691e-05], [2.6812268e-05]], np.float32)
+    weight, bias, C = [5.73, 4.13], 0.0010571801946817625, 18562982678.76097
+    problem = ChainProblem(
+        X, [0, 1, 2], [0, 0], 2, C, transitions=False, bias=bias, sample_weight=weight
+    )
+    solution = solve(problem, "n-slack", stop=Gap(1e-4) | Epochs(40))
+    outputs = chain_outputs(X, [0, 1, 2], [0, 0], 2, transitions=False, bias=bias)
+    judge = Outputs(outputs, Linear(X, [1, 1], C, weight=weight).cost)
+    assert judged(judge, solution, 1e-4) == []
+
+
+OVERFLOWING = """
+import numpy as np
+from bridle import Epochs, Gap, KernelProblem, solve
+X = 1e150 * np.random.default_rng(0).normal(size=(8, 3))
+y = np.array([1, 1, 1, -1, -1, -1, -1, 1])
+problem = KernelProblem(X, y, 1e300, kernel="linear", bias="free")
+solve(problem, "smo", stop=Gap(1e-6) | Epochs(20))
+"""
+
+
+def test_smo_survives_kernel_values_that_overflow():
+    """In a process of its own, which wrote past its arrays and was ended."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", OVERFLOWING], check=False)
+    assert done.returncode == 0
 
 
 EXTREMES = [(C, scale) for C in (1e-300, 1e300) for scale in (1e-150, 1.0, 1e150)]
