@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar, get_args
 
-from mutants.copies import Copies, Copy
+from mutants.copies import Copies, Copy, end_all
 from mutants.planted import ROOT, Planted, PlantingError, check, chosen, planted_bugs
 
 Item = TypeVar("Item")
@@ -55,7 +56,12 @@ def in_copies(
             free.put(copy)
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        return list(pool.map(one, items))
+        try:
+            return list(pool.map(one, items))
+        except BaseException:  # Ctrl-C, most of all
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            raise
 
 
 def unmutated(copies: list[Copy], bugs: list[Planted]) -> dict[str, float]:
@@ -124,6 +130,17 @@ def listing(bugs: list[Planted]) -> None:
         print(f"{bug.name:40} {bug.file}\n    {bug.why}")
 
 
+def survey(bugs: list[Planted], given: argparse.Namespace, folder: Path) -> int:
+    """Build, make sure that the tests pass, plant; the exit status."""
+    origin = Copies(ROOT, folder, os.path.abspath(given.python))
+    origin.build(given.jobs)
+    copies = [origin.another(k) for k in range(max(1, min(given.jobs, len(bugs))))]
+    copies[0].check_imports()
+    seconds = unmutated(copies, bugs)
+    print(f"{len(seconds)} files of tests pass without a bug", flush=True)
+    return report(in_copies(copies, bugs, lambda c, bug: judged(c, bug, seconds)), given.out)
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
@@ -138,8 +155,10 @@ def main() -> int:
         "--python", default=sys.executable,
         help="with all that build and tests need beside it; default: this one",
     )  # fmt: skip
+    parser.add_argument("--folder", help="for the copies, kept for the next time; else temporary")
     parser.add_argument("--out", type=Path, default=Path("out/mutants.json"))
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # leave nothing behind
     try:
         bugs = planted_bugs()
         check(bugs)
@@ -149,14 +168,10 @@ def main() -> int:
         if given.list or given.check:
             return 0
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            origin = Copies(ROOT, Path(folder).resolve(), os.path.abspath(given.python))
-            origin.build(given.jobs)
-            copies = [origin.another(k) for k in range(max(1, min(given.jobs, len(bugs))))]
-            copies[0].check_imports()
-            seconds = unmutated(copies, bugs)
-            print(f"{len(seconds)} files of tests pass without a bug", flush=True)
-            outcomes = in_copies(copies, bugs, lambda copy, bug: judged(copy, bug, seconds))
-        return report(outcomes, given.out)
+            return survey(bugs, given, Path(given.folder or folder).resolve())
+    except KeyboardInterrupt:
+        end_all()
+        return 130
     except PlantingError as error:
         print(f"mutants: {error}", file=sys.stderr)
         return 2

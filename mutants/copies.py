@@ -55,6 +55,9 @@ class Run:
         return named[1] if named else self.output.strip().splitlines()[-1][:100]
 
 
+_running: set[subprocess.Popen[str]] = set()
+
+
 def run(command: list[str], folder: Path, env: dict[str, str], limit: float | None = None) -> Run:
     """A command with its children, which go with it when its time is over."""
     limited = ["sh", "-c", f'ulimit -v {MEMORY}; exec "$@"', "sh", *command]
@@ -63,13 +66,23 @@ def run(command: list[str], folder: Path, env: dict[str, str], limit: float | No
         limited, cwd=folder, env=env, start_new_session=True, text=True, errors="replace",
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+    _running.add(process)
     try:
         output, _ = process.communicate(timeout=limit)
         code: int | None = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, code = process.communicate()[0], None
+    finally:
+        _running.discard(process)
     return Run(code, output, time.perf_counter() - began)
+
+
+def end_all() -> None:
+    """Every command that is under way, with its children."""
+    for process in list(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,19 @@ class Copies:
     def __init__(self, root: Path, folder: Path, python: str) -> None:
         self.folder, self.python, self.root = folder, python, folder / "base"
         bin_folder = str(Path(python).parent)
-        self.env = os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+        self.env = os.environ | {
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+            "CCACHE_BASEDIR": str(self.root), "CCACHE_NOHASHDIR": "1",
+        }  # fmt: skip
+        self._copy(root)
+        self.builds: list[Build] = []
+
+    def _copy(self, root: Path) -> None:
+        """The checkout as it is, but for the builds, which know what has changed since."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        for old in self.root.iterdir():
+            if old.name != "build":
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
         files = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=root, check=True, capture_output=True, text=True,
@@ -136,9 +161,8 @@ class Copies:
             if (root / file).exists():
                 (self.root / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / file, self.root / file)
-        (self.root / "build/site").mkdir(parents=True)
+        (self.root / "build/site").mkdir(parents=True, exist_ok=True)
         (self.root / "build/site/sitecustomize.py").write_text(SITE)
-        self.builds: list[Build] = []
 
     def build(self, jobs: int) -> None:
         """The C++ tests and the module."""
@@ -167,6 +191,7 @@ class Copies:
     def another(self, number: int) -> Copy:
         """A copy of the copy."""
         root = self.folder / f"copy-{number}"
+        shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(self.root, root)
         return Copy(root, self)
 
@@ -183,7 +208,9 @@ class Copy:
     def __init__(self, root: Path, origin: Copies) -> None:
         self.root, self.origin = root, origin
         paths = [str(root / "build/site"), str(root / "src")]
-        self.env = origin.env | {"PYTHONPATH": os.pathsep.join(paths)}
+        self.env = origin.env | {
+            "PYTHONPATH": os.pathsep.join(paths), "CCACHE_BASEDIR": str(root),
+        }  # fmt: skip
 
     @contextlib.contextmanager
     def planted(self, bug: Planted) -> Iterator[None]:
