@@ -70,9 +70,11 @@ def run(command: list[str], folder: Path, env: dict[str, str], limit: float | No
     try:
         output, _ = process.communicate(timeout=limit)
         code: int | None = process.returncode
-    except subprocess.TimeoutExpired:
+    except BaseException as end:
         os.killpg(process.pid, signal.SIGKILL)
         output, code = process.communicate()[0], None
+        if not isinstance(end, subprocess.TimeoutExpired):
+            raise
     finally:
         _running.discard(process)
     return Run(code, output, time.perf_counter() - began)
