@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 CXX_SOURCES := $(shell find core -name '*.[ch]pp')
 CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-core test-threads lint bench experiments gallery docs wheel fuzz sanitize format clean
+.PHONY: demo test test-core test-threads lint bench experiments gallery docs wheel fuzz sanitize
+.PHONY: mutants format clean
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
@@ -48,6 +49,11 @@ experiments: $(VENV)/.built
 # The pictures and claims of docs/gallery.md, from what `make experiments` has left in out/.
 gallery: $(VENV)/.built
 	$(BIN)/python -m experiments.gallery
+
+# Do the tests find bugs? Those in mutants/planted.toml are planted one at a time, in copies of this
+# folder. MUTANTS="--only NAME", "--list", "--jobs 16": see python -m mutants --help.
+mutants: $(VENV)/.built
+	$(BIN)/python -m mutants $(MUTANTS)
 
 # The site, into docs/_build/html; a warning is an error.
 docs: $(VENV)/.built
