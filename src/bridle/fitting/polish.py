@@ -61,7 +61,10 @@ def polish(problem: KernelProblem, solution: Solution) -> Solution:
             break
     w = Expansion(alpha * problem.y)
     judged = problem.judge(Iterate(solution.steps, solution.epochs, w, problem.intercept(w), alpha))
-    certificate = Certificate(judged.primal, min(judged.primal, judged.dual), judged.source)
+    rounding = judged.primal_rounding + judged.dual_rounding
+    certificate = Certificate(
+        judged.primal, judged.dual, judged.source, rounding, problem.assumption
+    )
     if not certificate.gap <= solution.certificate.gap:
         return solution
     return replace(solution, w=judged.w, b=judged.b, alpha=judged.alpha, certificate=certificate)

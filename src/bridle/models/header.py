@@ -47,15 +47,22 @@ class Objective:
 
 def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str, Any]]:
     """For the header."""
-    return [
-        {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
-        for c in certificates
-    ]
+    return [_certificate_to_json(c) for c in certificates]
+
+
+def _certificate_to_json(c: Certificate) -> dict[str, Any]:
+    entry = {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
+    return entry if c.assumption is None else entry | {"assumption": c.assumption}
 
 
 def certificates_from_json(entries: Any) -> tuple[Certificate, ...]:
     """From the header."""
-    return tuple(Certificate(float(c["primal"]), float(c["dual"]), c["source"]) for c in entries)
+    return tuple(
+        Certificate(
+            float(c["primal"]), float(c["dual"]), c["source"], assumption=c.get("assumption")
+        )
+        for c in entries
+    )
 
 
 def classes_to_json(classes: NDArray[Any]) -> dict[str, Any]:

@@ -54,12 +54,12 @@ INFO = table({}, {
 })  # fmt: skip
 
 CLASSIFIER = {
-    "classes": CLASSES, "objective": OBJECTIVE, "certificates": each(table(CERTIFICATE)),
+    "classes": CLASSES, "objective": OBJECTIVE, "certificates": each(table(CERTIFICATE, {"assumption": STRING})),
     "fingerprint": STRING, "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
 }  # fmt: skip
 STRUCTURAL = {"C": POSITIVE, "info": INFO}
 # Chains and rankers once had their only certificate among the other fields.
-PROOF = {"certificates": each(table(CERTIFICATE)), **CERTIFICATE}
+PROOF = {"certificates": each(table(CERTIFICATE, {"assumption": STRING})), **CERTIFICATE}
 
 HEADERS: dict[str, Check] = {
     "linear": table(CLASSIFIER, {"multi_class": word_of(*MULTI_CLASS), "n_features": COUNT}),

@@ -28,6 +28,7 @@ class Certificate:
     dual: float
     source: Source = "solver"
     rounding: float = 0.0  # how much of P - D is what rounding may have done
+    assumption: str | None = None  # what it takes for granted, where that could not be shown
 
     @property
     def gap(self) -> float:
@@ -61,6 +62,7 @@ class Certificate:
         return (
             f"primal {self.primal:.6g}, dual {self.dual:.6g}, "
             f"certified relative gap {self.relative_gap:.1e} ({self.source})"
+            + (f"; {self.assumption}" if self.assumption else "")
         )
 
 
@@ -97,7 +99,8 @@ def total(certificates: Sequence[Certificate]) -> Certificate:
     if len(certificates) == 1:
         return certificates[0]
     rounding = sum(c.rounding for c in certificates)
-    return Certificate(primal.high, dual.low, worst, rounding)
+    assumption = next((c.assumption for c in certificates if c.assumption), None)
+    return Certificate(primal.high, dual.low, worst, rounding, assumption)
 
 
 @dataclass(frozen=True)

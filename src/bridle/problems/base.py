@@ -58,6 +58,8 @@ class Problem(Protocol):
     # Whether the best so far may be asked for at any time: somebody else's code, or a machine, may
     # fail. Certificates before the goal are then worth their price.
     may_fail: bool = False
+    # What its certificates take for granted, in words.
+    assumption: str | None = None
     # Whether a certificate reads rows that are not in memory.
     dear: ClassVar[bool] = False
 

@@ -33,12 +33,13 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_vector
 from bridle.matrix.labels import check_labels, check_weights
 from bridle.objective.bias import BIASES, Bias
-from bridle.objective.certificate import Source
+from bridle.objective.certificate import Certificate, Source
 from bridle.objective.dual import balanced
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
 from bridle.objective.losses import Hinge
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import (
+    ZERO,
     Interval,
     U,
     below,
@@ -46,7 +47,7 @@ from bridle.objective.rounding import (
     product,
     total,
 )
-from bridle.objective.scaling import C_to_lam
+from bridle.objective.scaling import C_to_lam, check_C
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
 from bridle.rows.definiteness import Definiteness, definiteness
@@ -133,7 +134,7 @@ class KernelProblem(Problem):
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
     ) -> None:
-        if not (C > 0 and np.isfinite(C)):
+        if not np.isfinite(check_C(C)):
             raise ValueError(f"C must be positive and finite, got {C}")
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
@@ -181,7 +182,6 @@ class KernelProblem(Problem):
         whole = np.logical_or(is_power_of_two(weights), is_power_of_two(np.array([self.C])))
         exact = (weights == 1.0) | (weights == 0.0) | (whole & (self.cost > 1e-300))
         self.upper = below(self.cost, exact)
-        self._price = np.where(exact, self.cost, np.nextafter(self.cost, np.inf))
 
     @property
     def signed_cost(self) -> Array:
@@ -274,7 +274,7 @@ class KernelProblem(Problem):
         """P(w, b), or what rounding adds to it more: never less."""
         if self.bias == "none" and b != 0:
             raise ValueError(f"this problem has no bias, yet b = {b}; see the parameter `bias`")
-        return self._primal(w, self.expanded(w), b)
+        return self._primal(w, self.expanded(w), b).high
 
     def dual(self, alpha: ArrayLike) -> float:
         """D(alpha), or less by rounding; minus infinity outside the feasible set.
@@ -289,7 +289,7 @@ class KernelProblem(Problem):
         alpha = np.clip(alpha, 0.0, self.upper)
         if self.bias == "free" and total(alpha * self.y).size > ROUNDING * float(alpha.sum()):
             return -np.inf
-        return self._dual(alpha, self.expanded(self.weights(alpha)))
+        return self._dual(alpha, self.expanded(self.weights(alpha))).low
 
     def feasible(self, iterate: Iterate) -> Array:
         """A feasible dual point made of what the solver has."""
@@ -313,9 +313,23 @@ class KernelProblem(Problem):
             alpha, source = t * alpha, "repair"
             sums = sums.times(t, self.values.size(coefficients))
         dual = self._dual(alpha, sums)
-        if dual < 0 and self.indefinite is None:  # which alpha = 0 has, whatever rounding does
-            alpha, dual, source = np.zeros(self.n_rows), 0.0, "repair"
-        return Judgement(judged, b, primal, alpha, dual, source)
+        if dual.low < 0 and self.indefinite is None:  # which alpha = 0 has, whatever rounding does
+            alpha, dual, source = np.zeros(self.n_rows), ZERO, "repair"
+        return Judgement(
+            judged, b, primal.high, alpha, dual.low, source, primal_rounding=primal.width,
+            dual_rounding=dual.width,
+        )  # fmt: skip
+
+    def origin(self) -> Iterate:  # noqa: D102
+        return Iterate(0, 0.0, Expansion(np.zeros(self.n_rows)))
+
+    def contradicted(self, certificate: Certificate) -> Exception:  # noqa: D102
+        if not self.may_be_indefinite:
+            return super().contradicted(certificate)
+        return IndefiniteKernelError(
+            f"the {self.kernel.name} kernel is not positive semi-definite: for all that are, "
+            f"{certificate.dual:.6g} is a lower bound; {certificate.primal:.6g} was reached"
+        )
 
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables made feasible, or zeros."""
@@ -349,7 +363,7 @@ class KernelProblem(Problem):
             found = Interval(found.low, (found + self.shift * product(c, c)).high)
         return found.within(0.0, np.inf) if self.indefinite is None else found
 
-    def _primal(self, w: Expansion, sums: KernelSums, b: float) -> float:
+    def _primal(self, w: Expansion, sums: KernelSums, b: float) -> Interval:
         squared_norm = self._squared_norm(w, sums)
         if self.bias == "regularised":
             squared_norm += (Interval(b, b) / self.bias_scale).squared()
@@ -359,22 +373,17 @@ class KernelProblem(Problem):
             if self.shift > 0 and w.centres is None:  # where the shift makes a margin smaller
                 error = error + self.shift * np.maximum(0.0, -self.y * w.coefficients)
             error = (error + 4.0 * U * (np.abs(margins) + error)) * (1.0 + 1e-12)
-            return (0.5 * squared_norm + self._loss(margins, error)).high
+            loss = self.loss.sum_between(margins, error, self.cost)
+            # The costs are rounded products.
+            return 0.5 * squared_norm + loss * Interval.around(1.0, 2.0 * U)
 
-    def _loss(self, margins: Array, error: Array) -> Interval:
-        """sum_i C_i loss, of margins that are known up to the error."""
-        most = self.loss.value(margins - error)
-        least = self.loss.value(margins + error)
-        ends = product(self.cost, least).low, product(self._price, most).high
-        return Interval(*ends) * Interval.around(1.0, 4.0 * U)
-
-    def _dual(self, alpha: Array, sums: KernelSums) -> float:
+    def _dual(self, alpha: Array, sums: KernelSums) -> Interval:
         """Free bias: that of the point whose heavier class is scaled until sum alpha_i y_i = 0.
 
         Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most.
         """
         if self.indefinite is not None:
-            return -np.inf
+            return Interval(-np.inf, -np.inf)
         coefficients = alpha * self.y
         squared_norm = self._squared_norm(Expansion(coefficients), sums)
         balance, off = total(coefficients), 0.0
@@ -384,7 +393,7 @@ class KernelProblem(Problem):
             off = balance.size
             longest = Interval(0.0, self.shift).root() + float(self.values.accuracy.size.max())
             squared_norm = (squared_norm.root() + off * longest).squared()
-        return (total(alpha) - off - 0.5 * squared_norm).low
+        return total(alpha) - off - 0.5 * squared_norm
 
     def _feasible(self, iterate: Iterate, scores: Array | None = None) -> tuple[Array, Source]:
         if iterate.alpha is None:

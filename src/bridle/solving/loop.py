@@ -93,6 +93,7 @@ class _Best:
     dual_terms: DualTerms | None = None
     dual_rounding: float = 0.0
     source: Source = "solver"
+    assumption: str | None = None
 
     def update(self, judgement: Judgement, problem: Problem) -> None:
         if self.w is None or judgement.primal < self.primal:
@@ -105,6 +106,7 @@ class _Best:
             self.alpha, self.dual, self.source = judgement.alpha, judgement.dual, judgement.source
             self.dual_rounding = judgement.dual_rounding
             self.dual_terms = judgement.terms and judgement.terms[1]
+        self.assumption = problem.assumption
         certificate = self.certificate
         if certificate is not None and certificate.dual > certificate.primal:
             raise problem.contradicted(certificate)
@@ -114,7 +116,7 @@ class _Best:
         if self.w is None:
             return None
         rounding = min(self.primal_rounding + self.dual_rounding, self.primal - self.dual)
-        return Certificate(self.primal, self.dual, self.source, rounding)
+        return Certificate(self.primal, self.dual, self.source, rounding, self.assumption)
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,7 @@ class _Run:
             w, b, scores = chosen.w, chosen.b, chosen.scores
             terms = chosen.terms and chosen.terms[0]
             rounding = chosen.primal_rounding + self.best.dual_rounding
-            certificate = Certificate(chosen.primal, self.best.dual, self.best.source, rounding)
+            certificate = replace(certificate, primal=chosen.primal, rounding=rounding)
             verdict = self._chosen(verdict, certificate)
         return Solution(
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
