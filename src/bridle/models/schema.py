@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 CERTIFICATE = {
     "primal": NUMBER, "dual": NUMBER, "source": word_of("solver", "repair", "dual-solver"),
 }  # fmt: skip
+CERTIFICATES = each(table(CERTIFICATE, {"assumption": STRING}))
 CLASSES = table({"dtype": STRING, "values": each(LABEL)})
 OBJECTIVE = table({
     "loss": STRING, "C": POSITIVE, "bias": word_of(*BIASES), "bias_scale": SCALE,
@@ -54,12 +55,12 @@ INFO = table({}, {
 })  # fmt: skip
 
 CLASSIFIER = {
-    "classes": CLASSES, "objective": OBJECTIVE, "certificates": each(table(CERTIFICATE, {"assumption": STRING})),
+    "classes": CLASSES, "objective": OBJECTIVE, "certificates": CERTIFICATES,
     "fingerprint": STRING, "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
 }  # fmt: skip
 STRUCTURAL = {"C": POSITIVE, "info": INFO}
 # Chains and rankers once had their only certificate among the other fields.
-PROOF = {"certificates": each(table(CERTIFICATE, {"assumption": STRING})), **CERTIFICATE}
+PROOF = {"certificates": CERTIFICATES, **CERTIFICATE}
 
 HEADERS: dict[str, Check] = {
     "linear": table(CLASSIFIER, {"multi_class": word_of(*MULTI_CLASS), "n_features": COUNT}),
