@@ -70,7 +70,7 @@ int64_t most_entries(const PyRows &rows) {
           most = std::max(most, r.row_nnz(i));
         return most;
       },
-      rows.view);
+      rows.view());
 }
 
 } // namespace

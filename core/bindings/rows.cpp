@@ -67,7 +67,7 @@ void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficie
         careful_combine_and_score(r, coefficients.data(), out.data(), w.data(), shift,
                                   scores.data(), n_threads);
       },
-      rows.view);
+      rows.view());
 }
 
 void weighted_gram_rows(const PyRows &rows, Vector<double> weights,
