@@ -20,7 +20,9 @@ def check_stored(X: Any) -> None:
         raise ValueError(f"X must have two dimensions, got {len(shape)}")
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         raise ValueError(f"X has the shape {shape}, which is none")
-    _CHECKS.get(getattr(X, "format", "csr"), _unchecked)(X, *shape)
+    check: Callable[..., None] | None = _CHECKS.get(getattr(X, "format", "csr"))
+    if check is not None:  # a dictionary of keys is Python's own
+        check(X, *shape)
 
 
 def check_columns(X: Any) -> None:
@@ -74,10 +76,6 @@ def _check_dia(X: Any, *_: int) -> None:
     _check_vectors(X, "offsets")
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 2 or len(X.data) != len(X.offsets):
         raise ValueError("X has diagonals that do not fit their offsets")
-
-
-def _unchecked(X: Any, *_: int) -> None:
-    """A dictionary of keys: Python's own, which SciPy turns into coordinates that it checks."""
 
 
 _CHECKS: dict[str, Callable[..., None]] = {

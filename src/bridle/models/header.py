@@ -114,11 +114,11 @@ def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: in
     """
     from scipy.sparse import csr_matrix
 
-    parts = tuple(arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
-    shape = (len(parts[2]) - 1, n_features)
-    check_stored(CsrArrays(*parts, shape))
+    values, indices, indptr = (arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
+    shape = (len(indptr) - 1, n_features)
+    check_stored(CsrArrays(values, indices, indptr, shape))
     check_width(max(1, shape[0]) * n_features)
-    matrix = csr_matrix(parts, shape=shape)
+    matrix = csr_matrix((values, indices, indptr), shape=shape)
     check_matrix(matrix)
     matrix.has_canonical_format = matrix.has_sorted_indices = False  # until SciPy has looked
     return matrix
