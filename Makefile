@@ -84,7 +84,8 @@ sanitize: $(SANITIZED)/.built
 	  ASAN_OPTIONS=detect_leaks=0 $(SANITIZED)/bin/python -m pytest -q -n auto $(SANITIZE_TESTS)
 
 SANITIZE_TESTS := $(addprefix tests/test_,$(addsuffix .py,\
-  kernels svmlight problem kernel structured ranking stochastic trees multilabel))
+  kernels svmlight problem kernel structured ranking stochastic trees multilabel \
+  hostile_core hostile_models hostile_matrices))
 
 $(SANITIZED)/.built: $(CORE)
 	$(PYTHON) -m venv $(SANITIZED)

@@ -266,6 +266,10 @@ def test_a_matrix_wider_than_the_machine_is_refused() -> None:
     wide = sp.csr_matrix((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)),
                          shape=(N, 2**50))  # fmt: skip
     check_matrix(wide)  # nothing is wrong with it
+    wide.indices = put(4, -1)(X.indices.copy())  # 32 bits
+    with pytest.raises(ValueError, match="column index -1, outside"):
+        check_matrix(wide)
+    wide.indices = X.indices.astype(np.int64)
     for use in (
         lambda: bridle.LinearSVC().fit(wide, Y), lambda: bridle.SVC(gamma=1.0).fit(wide, Y),
         lambda: bridle.LinearProblem(wide, Y), lambda: bridle.path(wide, Y, 1, 2),

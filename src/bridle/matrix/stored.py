@@ -119,7 +119,10 @@ def _check_offsets(
 def _check_places(
     places: NDArray[Any], n: int, what: str, offsets: NDArray[Any] | None = None
 ) -> None:
-    if len(places) == 0 or (places.min() >= 0 and places.max() < n):
+    # Read as unsigned, what is negative is large: one pass looks at both ends.
+    unsigned = places.view(places.dtype.str.replace("i", "u"))
+    end = min(n, int(np.iinfo(places.dtype).max) + 1)
+    if len(places) == 0 or int(unsigned.max()) < end:
         return
     k = int(((places < 0) | (places >= n)).argmax())
     where = "X"
