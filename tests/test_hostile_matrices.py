@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,13 @@ def test_the_message_says_where() -> None:
         as_matrix(BROKEN["index negative"]())
     with pytest.raises(ValueError, match=r"X.indptr falls from 1000 to \d+ at row 3"):
         as_matrix(BROKEN["indptr falls"]())
+
+
+def test_models_take_no_broken_weights() -> None:
+    linear, kernel = model_of("LinearSVC"), model_of("SVC")
+    for kind in ("index too large", "index negative", "indptr falls", "data short"):
+        X = BROKEN[kind]()
+        with pytest.raises(ValueError, match=r"index|indptr|indices"):
+            replace(linear, coef=X, intercept=np.zeros(N))
+        with pytest.raises(ValueError, match=r"index|indptr|indices"):
+            replace(kernel, support=X)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from bridle.files.container import json_number, string
 from bridle.matrix.csr import CsrArrays
-from bridle.matrix.door import check_matrix, check_width
+from bridle.matrix.door import check_width
 from bridle.matrix.stored import check_stored
 from bridle.objective.certificate import Certificate
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def check_info(info: Mapping[str, Any], n_classes: int, n_functions: int) -> Non
 
 
 def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: int) -> Any:
-    """The CSR matrix of the arrays name_values, name_indices and name_indptr, which fit together.
+    """The CSR matrix of the arrays name_values, name_indices and name_indptr; see `check_matrix`.
 
     ValueError also if dense rows of that width were more than the machine can hold.
     """
@@ -118,7 +118,4 @@ def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: in
     shape = (len(indptr) - 1, n_features)
     check_stored(CsrArrays(values, indices, indptr, shape))
     check_width(max(1, shape[0]) * n_features)
-    matrix = csr_matrix((values, indices, indptr), shape=shape)
-    check_matrix(matrix)
-    matrix.has_canonical_format = matrix.has_sorted_indices = False  # until SciPy has looked
-    return matrix
+    return csr_matrix((values, indices, indptr), shape=shape)
