@@ -101,7 +101,8 @@ SANITIZER = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=8192
 SANITIZE_FUZZ ?= --seconds 30 --patience 120
 SANITIZE_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,\
-  kernels svmlight problem kernel structured ranking stochastic trees multilabel arrow streamed model_io))
+  kernels svmlight problem kernel structured ranking stochastic trees multilabel arrow streamed model_io \
+  hostile_core hostile_models hostile_matrices))
 sanitize: $(SANITIZED)/.built
 	env $(SANITIZER) $(SANITIZED)/bin/python -m pytest -q -n auto $(SANITIZE_TESTS) \
 	  --deselect tests/test_streamed.py::test_the_promise_about_memory_is_kept

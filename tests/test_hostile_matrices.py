@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,10 @@ def test_a_matrix_wider_than_the_machine_is_refused() -> None:
     wide = sp.csr_matrix((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)),
                          shape=(N, 2**50))  # fmt: skip
     check_matrix(wide)  # nothing is wrong with it
+    wide.indices = put(4, -1)(X.indices.copy())  # 32 bits
+    with pytest.raises(ValueError, match="column index -1, outside"):
+        check_matrix(wide)
+    wide.indices = X.indices.astype(np.int64)
     for use in (
         lambda: bridle.LinearSVC().fit(wide, Y), lambda: bridle.SVC(gamma=1.0).fit(wide, Y),
         lambda: bridle.LinearProblem(wide, Y), lambda: bridle.path(wide, Y, 1, 2),
@@ -277,7 +282,17 @@ def test_a_matrix_wider_than_the_machine_is_refused() -> None:
 def test_the_message_says_where() -> None:
     X = rows()
     row = int(np.searchsorted(X.indptr, 4, "right")) - 1
-    with pytest.raises(ValueError, match=rf"row {row} of X has the index -1: its columns are 0..5"):
+    with pytest.raises(ValueError, match=rf"row {row} has column index -1, outside 0..5"):
         as_matrix(BROKEN["index negative"]())
     with pytest.raises(ValueError, match=r"X.indptr falls from 1000 to \d+ at row 3"):
         as_matrix(BROKEN["indptr falls"]())
+
+
+def test_models_take_no_broken_weights() -> None:
+    linear, kernel = model_of("LinearSVC"), model_of("SVC")
+    for kind in ("index too large", "index negative", "indptr falls", "data short"):
+        X = BROKEN[kind]()
+        with pytest.raises(ValueError, match=r"index|indptr|indices"):
+            replace(linear, coef=X, intercept=np.zeros(N))
+        with pytest.raises(ValueError, match=r"index|indptr|indices"):
+            replace(kernel, support=X)

@@ -84,7 +84,8 @@ def certify_model(
     strange = labels[~np.isin(labels, model.classes)]
     if len(strange):
         raise ValueError(f"the label {strange[0]} is none of the model's classes")
-    model, codes = model.dense(), np.searchsorted(model.classes, labels)
+    order = np.argsort(model.classes, kind="stable")
+    model, codes = model.dense(), order[np.searchsorted(model.classes, labels, sorter=order)]
     if model.scale is not None:  # the objective is that of the scaled features
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
     objective: Any = model.objective

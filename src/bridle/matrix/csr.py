@@ -28,6 +28,7 @@ class CsrArrays:
     """The rows of a csr_matrix in canonical form; read only, as far as this class goes."""
 
     ndim = 2
+    format = "csr"
 
     def __init__(
         self,

@@ -20,13 +20,15 @@ def check_stored(X: Any) -> None:
         raise ValueError(f"X must have two dimensions, got {len(shape)}")
     if not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         raise ValueError(f"X has the shape {shape}, which is none")
-    _CHECKS.get(getattr(X, "format", "csr"), _unchecked)(X, *shape)
+    check: Callable[..., None] | None = _CHECKS.get(getattr(X, "format", "csr"))
+    if check is not None:  # a dictionary of keys is Python's own
+        check(X, *shape)
 
 
 def check_columns(X: Any) -> None:
     """ValueError if a CSR matrix, whose offsets were checked, has a column outside of its shape."""
     used = slice(int(X.indptr[0]), int(X.indptr[-1]))
-    _check_places(X.indices[used], X.shape[1], "columns", X.indptr)
+    _check_places(X.indices[used], X.shape[1], "column", X.indptr)
 
 
 def _check_csr(X: Any, n_rows: int, _: int) -> None:
@@ -37,7 +39,7 @@ def _check_csr(X: Any, n_rows: int, _: int) -> None:
 def _check_csc(X: Any, n_rows: int, n_columns: int) -> None:
     _check_vectors(X, "indptr", "indices", "data")
     _check_offsets(X.indptr, X.indices, X.data, n_columns, "column")
-    _check_places(X.indices, n_rows, "rows")
+    _check_places(X.indices, n_rows, "row")
 
 
 def _check_bsr(X: Any, n_rows: int, n_columns: int) -> None:
@@ -48,7 +50,7 @@ def _check_bsr(X: Any, n_rows: int, n_columns: int) -> None:
     if n_rows % height or n_columns % width:
         raise ValueError(f"X of shape {(n_rows, n_columns)} has blocks of {height} x {width}")
     _check_offsets(X.indptr, X.indices, X.data, n_rows // height, "row of blocks")
-    _check_places(X.indices, n_columns // width, "columns of blocks")
+    _check_places(X.indices, n_columns // width, "block")
 
 
 def _check_coo(X: Any, n_rows: int, n_columns: int) -> None:
@@ -57,8 +59,8 @@ def _check_coo(X: Any, n_rows: int, n_columns: int) -> None:
         raise ValueError(
             f"X has {len(X.data)} values, but {len(X.row)} rows and {len(X.col)} columns for them"
         )
-    _check_places(X.row, n_rows, "rows")
-    _check_places(X.col, n_columns, "columns")
+    _check_places(X.row, n_rows, "row")
+    _check_places(X.col, n_columns, "column")
 
 
 def _check_lil(X: Any, n_rows: int, n_columns: int) -> None:
@@ -67,17 +69,13 @@ def _check_lil(X: Any, n_rows: int, n_columns: int) -> None:
     for i, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
         if len(columns) != len(values):
             raise ValueError(f"row {i} of X has {len(columns)} columns and {len(values)} values")
-        _check_places(np.asarray(columns, np.int64), n_columns, "columns")
+        _check_places(np.asarray(columns, np.int64), n_columns, "column")
 
 
 def _check_dia(X: Any, *_: int) -> None:
     _check_vectors(X, "offsets")
     if not isinstance(X.data, np.ndarray) or X.data.ndim != 2 or len(X.data) != len(X.offsets):
         raise ValueError("X has diagonals that do not fit their offsets")
-
-
-def _unchecked(X: Any, *_: int) -> None:
-    """A dictionary of keys: Python's own, which SciPy turns into coordinates that it checks."""
 
 
 _CHECKS: dict[str, Callable[..., None]] = {
@@ -121,10 +119,13 @@ def _check_offsets(
 def _check_places(
     places: NDArray[Any], n: int, what: str, offsets: NDArray[Any] | None = None
 ) -> None:
-    if len(places) == 0 or (places.min() >= 0 and places.max() < n):
+    # Read as unsigned, what is negative is large: one pass looks at both ends.
+    unsigned = places.view(places.dtype.str.replace("i", "u"))
+    end = min(n, int(np.iinfo(places.dtype).max) + 1)
+    if len(places) == 0 or int(unsigned.max()) < end:
         return
     k = int(((places < 0) | (places >= n)).argmax())
-    where = ""
+    where = "X"
     if offsets is not None:
-        where = f"row {np.searchsorted(offsets, k + offsets[0], 'right') - 1} of "
-    raise ValueError(f"{where}X has the index {places[k]}: its {what} are 0..{n - 1}")
+        where = f"row {np.searchsorted(offsets, k + offsets[0], 'right') - 1}"
+    raise ValueError(f"{where} has {what} index {places[k]}, outside 0..{n - 1}")

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from bridle.files.container import json_number, string
 from bridle.matrix.csr import CsrArrays
-from bridle.matrix.door import check_matrix, check_width
+from bridle.matrix.door import check_width
 from bridle.matrix.stored import check_stored
 from bridle.objective.certificate import Certificate
 from numpy.typing import NDArray
@@ -90,11 +90,11 @@ def classes_from_json(entry: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def check_classes(classes: NDArray[Any]) -> None:
-    """ValueError unless there are two or more, different and in order: they are searched for."""
+    """ValueError unless there are two or more, and different ones."""
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"a model has at least two classes, got {len(classes)}")
-    if not (classes[1:] > classes[:-1]).all():
-        raise ValueError("the classes of a model must be different, and in order")
+    if len(np.unique(classes)) < len(classes):
+        raise ValueError("the classes of a model must be different")
 
 
 def check_info(info: Mapping[str, Any], n_classes: int, n_functions: int) -> None:
@@ -115,17 +115,14 @@ def check_info(info: Mapping[str, Any], n_classes: int, n_functions: int) -> Non
 
 
 def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: int) -> Any:
-    """The CSR matrix of the arrays name_values, name_indices and name_indptr, which fit together.
+    """The CSR matrix of the arrays name_values, name_indices and name_indptr; see `check_matrix`.
 
     ValueError also if dense rows of that width were more than the machine can hold.
     """
     from scipy.sparse import csr_matrix
 
-    parts = tuple(arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
-    shape = (len(parts[2]) - 1, n_features)
-    check_stored(CsrArrays(*parts, shape))
+    values, indices, indptr = (arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
+    shape = (len(indptr) - 1, n_features)
+    check_stored(CsrArrays(values, indices, indptr, shape))
     check_width(max(1, shape[0]) * n_features)
-    matrix = csr_matrix(parts, shape=shape)
-    check_matrix(matrix)
-    matrix.has_canonical_format = matrix.has_sorted_indices = False  # until SciPy has looked
-    return matrix
+    return csr_matrix((values, indices, indptr), shape=shape)

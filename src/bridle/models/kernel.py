@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.door import as_matrix, check_matrix, is_sparse
 from bridle.matrix.threads import check_threads
 from bridle.models.deciding import class_scores, decide, n_functions
 from bridle.models.header import (
@@ -57,6 +57,7 @@ class KernelModel:
 
     def __post_init__(self) -> None:
         check_classes(self.classes)
+        check_matrix(self.support)
         check_storable(self.kernel)
         if self.multi_class not in ("ovr", "ovo"):
             raise ValueError(f"a kernel model has no multi_class {self.multi_class!r:.40}")

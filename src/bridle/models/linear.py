@@ -10,7 +10,7 @@ import numpy as np
 from bridle.errors import ModelError
 from bridle.files.container import count, string
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.door import as_matrix, check_matrix, is_sparse
 from bridle.models.deciding import (
     check_multi_class,
     class_scores,
@@ -67,6 +67,7 @@ class LinearModel:
 
     def __post_init__(self) -> None:
         check_classes(self.classes)
+        check_matrix(self.coef)
         check_multi_class(self.multi_class)
         functions = n_functions(self.multi_class, len(self.classes))
         problems = n_problems(self.multi_class, len(self.classes))
