@@ -99,7 +99,7 @@ fuzz: $(VENV)/.built
 SANITIZED := .venv-sanitize
 SANITIZER = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=8192
-SANITIZE_FUZZ ?= --seconds 30 --patience 120
+SANITIZE_FUZZ ?= --inputs 1000 --seconds 60 --patience 120
 SANITIZE_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,\
   kernels svmlight problem kernel structured ranking stochastic trees multilabel arrow streamed model_io \
   hostile_core hostile_models hostile_matrices))

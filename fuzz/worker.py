@@ -114,7 +114,8 @@ def main() -> None:
     options = parser.parse_args()
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    if not Path("/proc/self/maps").read_text().count("libasan"):  # which maps terabytes
+    maps = Path("/proc/self/maps")
+    if maps.exists() and "libasan" not in maps.read_text():  # which maps terabytes
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     work(options, Notes(options.notes))
 

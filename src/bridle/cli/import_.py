@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from bridle.cli.shared import (
+    InputError,
     InputFile,
     OutputFile,
     Positive,
@@ -58,6 +59,8 @@ def import_(
 
     with reported():
         fitted = import_model(file, C)
+    if data is not None and fitted.kind != "linear":
+        raise InputError(f"{file}: a {fitted.kind} model, and --data certifies linear ones")
     if data is not None:
         from bridle.fitting.certification import certify_model
 

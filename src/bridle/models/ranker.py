@@ -27,6 +27,7 @@ class RankingModel(StructuralModel):
     zero_based: bool = False
 
     kind: ClassVar[str] = "ranking"
+    widens: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         finite_weights(self.coef)
