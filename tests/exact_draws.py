@@ -270,7 +270,7 @@ def start_elsewhere(d: Draw, problem: Any) -> Any:
     if not 0 < other < math.inf:
         return None
     try:
-        return solve(problem.variant(C=other), "dcd", stop=Epochs(5))
+        return solve(problem.variant(C=other), briefly("dcd", problem), stop=Epochs(5))
     except Exception:  # that one is not what is judged here
         return None
 
