@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--folder", help="for the copies, kept for the next time; else temporary")
     parser.add_argument("--out", type=Path, default=Path("out/mutants.json"))
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # leave nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing behind
     try:
         bugs = planted_bugs()
         check(bugs)
