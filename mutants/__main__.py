@@ -89,7 +89,7 @@ def judged(copy: Copy, bug: Planted, seconds: dict[str, float]) -> Outcome:
             by = _found_by(copy, bug, limit)
         outcome = "survived" if by is None else "caught"
         # A test that fails without the bug, too, has not found it.
-        if by is not None and by.startswith("tests/") and copy.tests((by,), limit).failure:
+        if by is not None and by.startswith("tests/") and copy.tests((by,), limit).code == 1:
             outcome, by = "invalid", f"{by} fails without the bug, too: it is not reliable"
     except PlantingError as error:
         outcome, by = "invalid", str(error)
@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--folder", help="for the copies, kept for the next time; else temporary")
     parser.add_argument("--out", type=Path, default=Path("out/mutants.json"))
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # leave nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave nothing behind
     try:
         bugs = planted_bugs()
         check(bugs)

@@ -24,7 +24,7 @@ from mutants.planted import Planted, PlantingError
 MODULE, CORE_TESTS = "build/module", "build/core"
 LINKED = re.compile(r"CXX_(?:EXECUTABLE|MODULE_LIBRARY)_LINKER__(.+)_Release$")
 OBJECT = re.compile(r"CMakeFiles/([^/]+)\.dir/")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 MEMORY = 24 << 20  # KiB of addresses: a bug may ask for memory without end
 
 # An editable installation would lead imports to the user's own tree.
