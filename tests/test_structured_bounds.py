@@ -199,7 +199,8 @@ def random_ranking(rng):
     weights = 10.0 ** rng.uniform(-3, 3, n_queries)
     problem = RankingProblem(
         X.astype(rng.choice(["float32", "float64"])), grades,
-        np.repeat(np.arange(n_queries), sizes), C, loss=loss, sample_weight=weights, bias=float(rng.choice([0.0, 1.0])), n_threads=1,
+        np.repeat(np.arange(n_queries), sizes), C, loss=loss, sample_weight=weights,
+        bias=float(rng.choice([0.0, 1.0])), n_threads=1,
     )  # fmt: skip
     return problem, weights, exact_ranking_primal
 
