@@ -39,7 +39,7 @@ def combination_of_zero(Z: Array | Exact, near: Array) -> Array | None:
     """
     Z = Z[:, (Z != 0).any(axis=0)]
     if not Z.shape[1]:
-        return near / near.sum()
+        return np.asarray(near / near.sum())
     residues, origin = _different(_residues(Z))
     if float(len(Z)) ** 2 * residues.shape[1] > WORK:
         return None
@@ -49,7 +49,7 @@ def combination_of_zero(Z: Array | Exact, near: Array) -> Array | None:
     if not len(basis):  # zero modulo the prime, yet not zero
         return None
     rest = np.setdiff1d(np.arange(len(Z)), basis)
-    found = _enclosed(Z, basis, rest) if Z.dtype != object else None
+    found = None if Z.dtype == object else _enclosed(Z.astype(np.float64), basis, rest)
     if found is None:
         found = _lifted(Z, basis, rest, origin[columns], near)
     return found
@@ -77,8 +77,8 @@ def _different(residues: Whole) -> tuple[Whole, Whole]:
     """The columns without those that are multiples of another one modulo the prime, and where."""
     first = residues[(residues != 0).argmax(axis=0), np.arange(residues.shape[1])]
     inverse = np.array([pow(int(v), -1, PRIME) if v else 0 for v in first.tolist()], np.int64)
-    found: Any = np.unique(residues * inverse % PRIME, axis=1, return_index=True)
-    return found
+    columns, origin = np.unique(residues * inverse % PRIME, axis=1, return_index=True)
+    return columns, origin.astype(np.int64)
 
 
 def _independent_parts(residues: Whole) -> tuple[Whole, Whole]:
@@ -134,7 +134,7 @@ def _enclosed(Z: Array, basis: Whole, rest: Whole) -> Array | None:
         return None
     found = np.zeros(len(Z))
     found[basis], found[rest] = D * x, 1.0
-    return found / found.sum()
+    return np.asarray(found / found.sum())
 
 
 def _lifted(

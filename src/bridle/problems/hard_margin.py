@@ -107,7 +107,7 @@ def _nearly_zero(Z: Array, amounts: Array) -> Array | None:
 
 
 def _exactly_zero(
-    weights: Array, exact: Callable[[NDArray[np.int64]], Exact | None]
+    weights: Array, exact: Callable[[NDArray[np.int64]], Array | Exact | None]
 ) -> Array | None:
     """The weights of an exact combination of the rows that have weight, or of the main ones."""
     for least in (0.0, NEGLIGIBLE * float(weights.max())):
@@ -141,7 +141,7 @@ def _combination_of_zero(problem: LinearProblem, chosen: NDArray[np.int64]) -> A
     if problem.bias == "free":
         Z = np.hstack([Z, problem.y[chosen][:, np.newaxis]])
     weights = _nearly_zero(Z, np.ones(len(chosen)))
-    return None if weights is None else _exactly_zero(weights, lambda rows: Z[rows])
+    return None if weights is None else _exactly_zero(weights, Z.__getitem__)
 
 
 def _independent(problem: LinearProblem, chosen: NDArray[np.int64]) -> bool:

@@ -89,7 +89,7 @@ class NSlack(Solver):
             alpha = np.append(w, float(model.r @ model.beta))
             dual = float(alpha[-1]) - 0.5 * float(w @ w)
             estimate = excess / (excess + dual) if excess + dual > 0 else 0.0
-            sums = np.bincount(model.group, model.beta, n)
+            sums: Any = np.bincount(model.group, model.beta, n)
             own = _errors(model, errors, excess_of(sums, model.caps, len(model)))
             yield MeanIterate(step, epoch, w, 0.0, alpha, estimate, errors=own)
 

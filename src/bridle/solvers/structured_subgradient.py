@@ -21,7 +21,7 @@ import numpy as np
 from bridle.objective.rounding import gamma
 from bridle.problems.base import ORACLE
 from bridle.solvers.base import Iterates, Pace, Solver
-from bridle.structured.bounds import MORE, Errors, MeanIterate, length_above
+from bridle.structured.bounds import MORE, Errors, MeanIterate
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -66,7 +66,7 @@ class StructuredSubgradient(Solver):
                 cost = float(problem.cost[i])
                 constraint.psi.add_to(total, cost)
                 loss += cost * constraint.loss
-                size += cost * length_above(constraint.psi.values)
+                size += cost * constraint.psi.length
                 wrong += cost * constraint.errors.features
                 wrong_loss += cost * constraint.errors.loss
                 t += 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.structured.bounds import NONE, excess_of, length_above, of_sum
+from bridle.structured.bounds import NONE, excess_of, of_sum
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OracleBlocks:
             sums = np.array([sum(weight for _, weight in known)])
             excess = max(excess, excess_of(sums, np.ones(1), len(known)))
         self.errors = of_sum(
-            np.array(weights), np.array([length_above(c.psi.values) for c in constraints]),
+            np.array(weights), np.array([c.psi.length for c in constraints]),
             np.array([c.loss for c in constraints]),
             np.array([c.errors for c in constraints]).reshape(-1, 2), excess,
         )  # fmt: skip

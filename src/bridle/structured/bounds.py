@@ -51,8 +51,7 @@ class MeanIterate(Iterate):
 def length_above(values: Array) -> float:
     """|values|, or a little more."""
     n = len(values)
-    with np.errstate(over="ignore"):
-        squared = float(values @ values)
+    squared = float(values @ values)
     if squared == 0 and not values.any():
         return 0.0
     return math.sqrt(squared * (1.0 + gamma(n + 8)) + n * TINY) * (1.0 + 4 * U)

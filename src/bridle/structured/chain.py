@@ -140,7 +140,7 @@ class ChainProblem(StructuredBase):
         table = emissions.reshape(-1, chains.n_labels)
         length = max(length_above(np.ascontiguousarray(column)) for column in table.T)
         position = length * chains.row_lengths + chains.highest_costs
-        size = np.bincount(chains.sequence_of_row, position, self.n_rows)
+        size: Array = np.bincount(chains.sequence_of_row, position, self.n_rows).astype(np.float64)
         size += chains.sequence_lengths * float(np.abs(transitions).max(initial=0.0))
         part = gamma(chains.row_size + 4 * chains.longest + SCALARS)
         tiny = chains.sequence_lengths * (chains.row_size * TINY)

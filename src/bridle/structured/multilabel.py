@@ -95,12 +95,15 @@ class MultilabelOracle:
             scores += 1.0 - 2.0 * np.array([self._check(y) for y in truths])
         return [tuple(row) for row in best_sets(scores, pairs, self.n_threads).tolist()]
 
-    def rounding(self, x: Any, w: Array) -> float:
-        """How far the value of its answers may be from the best because scores are rounded."""
-        _, values = self._entries(x)
+    def rounding(self, xs: Sequence[Any], w: Array) -> Array:
+        """How far the value of each answer may be from the best because scores are rounded."""
+        entries = [self._entries(x)[1] for x in xs]
+        lengths = np.array([length_above(values) for values in entries])
         # sum_l |x||w_l| <= |x| sqrt(L) |table|, and as much for the pairs; twice, for two sets.
-        size = (length_above(values) + self.n_labels) * self.n_labels * length_above(w)
-        return 2.0 * gamma(len(values) + 4 * self.n_labels**2 + 8) * (size + self.n_labels)
+        size = (lengths + self.n_labels) * (self.n_labels * length_above(w))
+        longest = max(map(len, entries), default=0)
+        part = gamma(longest + 4 * self.n_labels**2 + 8)
+        return np.asarray(2.0 * part * (size + self.n_labels))
 
     def weights(self, w: Array) -> tuple[Array, Array | None]:
         """The parts of w: n_inputs x n_labels, and the pairs as a matrix above its diagonal."""

@@ -22,9 +22,9 @@ class Oracle(Protocol):
     slack_argmax(x, w, truth): argmax_y' Delta(truth, y') (1 - w.(Psi(x, truth) - Psi(x, y'))),
         for slack rescaling; without it, asking for that is an error.
     argmax_batch(xs, w, truths=None): a list with one answer for each input.
-    rounding(x, w): how far the value of its answers may be from the best, at most, because scores
-        are rounded while they are compared. Without it, no farther than the rounding of the scores
-        of the answer and of the truth.
+    rounding(xs, w): for each input, how far the value of its answer may be from the best, at most,
+        because scores are rounded while they are compared. Without it, no farther than the
+        rounding of the scores of the answer and of the truth.
     outputs(x): every possible output of a small input, for `check_oracle`.
     as_json(), from_json(parts): its parameters, for model files, if it is one of
         `bridle.structured.ORACLES`.

@@ -28,6 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -79,11 +80,9 @@ class Constraint:
         With a `reach`, another output may be better by the rounding of either score: an oracle that
         compares them may not have seen it.
         """
-        chosen = w[self.psi.indices]
-        value = self.loss - float(self.psi.values @ chosen)
-        size = float(np.abs(self.psi.values) @ np.abs(chosen)) + self.loss
-        n = len(chosen)
-        error = gamma(n + SCALARS) * (size + self.reach * length)
+        n = len(self.psi.values)
+        value = self.loss - self.psi.dot(w)
+        error = gamma(n + SCALARS) * ((self.reach + self.psi.length) * length + self.loss)
         error += self.errors.features * length + self.errors.loss
         above = value + MORE * (error + n * TINY)
         return math.nextafter(above, math.inf) if error > 0 else above
@@ -128,7 +127,7 @@ class Combination:
         for n in (64, 512):
             chosen = np.sort(np.argsort(-self.weights, kind="stable")[:n])
             weights = contradiction(
-                self.psi[chosen], self.losses[chosen], lambda rows, of=chosen: self._exact(of[rows])
+                self.psi[chosen], self.losses[chosen], partial(self._exact, chosen)
             )
             if weights is not None:
                 used = np.flatnonzero(weights)
@@ -141,9 +140,9 @@ class Combination:
                 break
         return None
 
-    def _exact(self, chosen: NDArray[np.int64]) -> Exact | None:
+    def _exact(self, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> Exact | None:
         """The psi of some constraints without rounding, without the columns where all are zero."""
-        found = [self.constraints[k].exact() for k in chosen.tolist()]
+        found = [self.constraints[k].exact() for k in among[chosen].tolist()]
         known = [psi for psi in found if psi is not None]
         if len(known) < len(found):
             return None
@@ -221,7 +220,7 @@ class StructuredBase(Problem):
             loss += cost * constraint.loss
             value += cost * max(0.0, constraint.violation(w))
         errors = of_sum(
-            self.cost, np.array([length_above(c.psi.values) for c in found]),
+            self.cost, np.array([c.psi.length for c in found]),
             np.array([c.loss for c in found]), np.array([c.errors for c in found]),
         )  # fmt: skip
         return Cut(features, loss, value, errors)
@@ -462,25 +461,25 @@ class StructuredProblem(StructuredBase):
         if not np.isfinite(loss) or loss < 0:
             raise OracleError(i, f"the loss must be finite and not negative, got {loss}")
         psi = truth.minus(other)
-        factor = 1.0
+        # Other outputs may have a larger loss than an answer that is the truth.
+        factor = loss if self.rescaling == "slack" else 1.0
+        self._largest_factor = max(self._largest_factor, factor)
+        reach = self._largest_factor * (2.0 * truth.length + MORE * psi.length)
         if self.rescaling == "slack":
-            psi, factor = psi.scaled(loss), loss
+            psi = psi.scaled(loss)
         terms = None
         if self.hard_margin:
             indices = np.concatenate([truth.indices, other.indices])
             terms = indices, np.concatenate([truth.values, -other.values])
         # Every entry of psi is a difference, rounded once, and a product, rounded once more.
-        errors = Errors(gamma(3) * length_above(psi.values) + len(psi.values) * TINY, 0.0)
-        # Other outputs may have a larger loss than an answer that is the truth.
-        self._largest_factor = max(self._largest_factor, factor)
-        reach = self._largest_factor * (length_above(truth.values) + length_above(other.values))
+        errors = Errors(gamma(3) * psi.length + len(psi.values) * TINY, 0.0)
         return Constraint(psi, loss, errors, terms, factor, reach)
 
     def slips(self, w: Array) -> Array:  # noqa: D102
         rounding = getattr(self.oracle, "rounding", None)
         if rounding is None:
             return np.zeros(self.n_rows)
-        return np.array([rounding(x, w) for x in self.X])
+        return np.asarray(rounding(self.X, w), np.float64)
 
     def constraints(self, w: Array) -> Sequence[Constraint]:  # noqa: D102
         batch = getattr(self.oracle, "argmax_batch", None)

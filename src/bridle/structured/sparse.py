@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.structured.bounds import length_above
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
@@ -39,6 +41,11 @@ class SparseVector:
             np.concatenate([self.indices, other.indices]),
             np.concatenate([self.values, -other.values]),
         )
+
+    @cached_property
+    def length(self) -> float:
+        """|self|, from above."""
+        return length_above(self.values)
 
     @property
     def squared_norm(self) -> float:

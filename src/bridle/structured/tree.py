@@ -98,14 +98,15 @@ class TreeOracle:
             for nodes in below(root, 0, len(x)):
                 yield self.tables.named(np.array(nodes, np.int32), x)
 
-    def rounding(self, x: Sequence[str], w: Array) -> float:
-        """How far the value of its answers may be from the best because scores are rounded."""
-        # A node has fewer than 20 weights and, with the loss, at most two constituents a label.
-        n, largest = len(x), float(np.abs(w).max(initial=0.0))
+    def rounding(self, xs: Sequence[Sequence[str]], w: Array) -> Array:
+        """How far the value of each answer may be from the best because scores are rounded."""
+        n, largest = np.array([float(len(x)) for x in xs]), float(np.abs(w).max(initial=0.0))
         if largest == 0:  # whole numbers are not rounded
-            return 0.0
+            return np.zeros(len(n))
+        # A node has fewer than 20 weights and, with the loss, at most two constituents a label.
         labels = max(len(symbol.labels) for symbol in self.grammar.symbols)
-        return 2.0 * gamma(50.0 * n) * (40.0 * n * largest + 4.0 * n * labels)
+        part = gamma(50.0 * float(n.max(initial=0.0)))
+        return np.asarray(2.0 * part * n * (40.0 * largest + 4.0 * labels))
 
     def _answers(
         self, xs: Sequence[Sequence[str]], w: Array, truths: Sequence[Tree] | None

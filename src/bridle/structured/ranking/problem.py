@@ -12,7 +12,7 @@ from bridle.errors import OracleError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.objective.queries import check_grades, query_offsets
-from bridle.objective.rounding import TINY, gamma
+from bridle.objective.rounding import TINY, gamma, product
 from bridle.rows.memory import MemoryRows
 from bridle.structured.bounds import MORE, Errors, length_above
 from bridle.structured.problem import SCALARS, Constraint, Cut, StructuredBase
@@ -78,6 +78,12 @@ class RankingProblem(StructuredBase):
         self._sizes = np.diff(self.offsets).astype(np.float64)
         relevant = self._of_queries(np.add, (self.grades > 0).astype(np.float64))
         self._most_loss, self._most_change = self.loss.extent(self._sizes, relevant)
+        self._longest = self._of_queries(np.maximum, self._row_lengths)
+        # Of each query's psi, but for adding it up, and loss: coefficients are rounded, too.
+        self._errors = (
+            np.asarray(gamma(8) * self._most_change * self._longest * self.rankable),
+            np.asarray(gamma(4.0 * float(self._sizes.max()) + SCALARS) * self._most_loss),
+        )
         self.may_fail = self.loss.compiled is None  # a loss in Python may be somebody's code
 
     @property
@@ -112,9 +118,8 @@ class RankingProblem(StructuredBase):
         a few times, and halving the list, so that mistakes count up to log n times.
         """
         length = length_above(w)
-        longest = self._of_queries(np.maximum, self._row_lengths)
         largest = self._of_queries(np.maximum, np.abs(scores))
-        wrong = gamma(self._row_size + 8) * length * longest + self._row_size * TINY
+        wrong = gamma(self._row_size + 8) * length * self._longest + self._row_size * TINY
         times = (2.0 + np.log2(self._sizes)) * self.loss.cutoff
         part = gamma(8.0 * float(self._sizes.max()) + SCALARS) * times
         own = part * (self._most_loss + 2.0 * self._most_change * largest)
@@ -126,24 +131,13 @@ class RankingProblem(StructuredBase):
         coefficients *= np.repeat(cost, np.diff(self.offsets))
         value = float(cost @ np.maximum(hinges, 0.0))
         features = self.combine(coefficients)
-        n = int(np.count_nonzero(coefficients))
-        size = float(np.abs(coefficients) @ self._row_lengths)
-        errors = cost @ np.column_stack([self._errors(0), self._errors(1)])
         loss = float(cost @ losses)
-        part = gamma(n + SCALARS)
+        part = gamma(int(np.count_nonzero(coefficients)) + SCALARS)
+        size = product(np.abs(coefficients), self._row_lengths).high
+        own, own_loss = (product(cost, errors).high for errors in self._errors)
         tiny = self.rows.n_rows * self._row_size * TINY
-        own = Errors(
-            MORE * float(errors[0] + part * size) + tiny,
-            MORE * float(errors[1] + part * loss) + tiny,
-        )
-        return Cut(features, loss, value, own)
-
-    def _errors(self, which: int) -> Array:
-        """Of each query's psi, but for adding it up, and loss: coefficients are rounded, too."""
-        if which == 0:
-            longest = self._of_queries(np.maximum, self._row_lengths)
-            return np.asarray(gamma(8) * self._most_change * longest * self.rankable)
-        return np.asarray(gamma(4.0 * float(self._sizes.max()) + SCALARS) * self._most_loss)
+        errors = MORE * (own + part * size) + tiny, MORE * (own_loss + part * loss) + tiny
+        return Cut(features, loss, value, Errors(*errors))
 
     def _of_queries(self, ufunc: Any, values: Array) -> Array:
         found: Array = ufunc.reduceat(values, self.offsets[:-1])
@@ -169,7 +163,8 @@ class RankingProblem(StructuredBase):
         stored = np.flatnonzero(psi)
         size = float(np.abs(coefficients) @ self._row_lengths[documents])
         own = gamma(len(coefficients) + SCALARS) * size
-        errors = Errors(MORE * (own + float(self._errors(0)[i])), float(self._errors(1)[i]))
+        coefficient, value = self._errors
+        errors = Errors(MORE * (own + float(coefficient[i])), float(value[i]))
         return Constraint(SparseVector(stored, psi[stored]), loss, errors)
 
     def _finite(self, scores: Array) -> Array:
