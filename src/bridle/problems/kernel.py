@@ -315,7 +315,10 @@ class KernelProblem(Problem):
         if dual < 0 and self.indefinite is None:  # which alpha = 0 has, whatever rounding does
             alpha, dual, source = np.zeros(self.n_rows), 0.0, "repair"
         judged = Expansion(w.coefficients.copy(), w.centres, known.values), b, primal
-        if w.centres is None:
+        if not np.isfinite(primal):  # scores that overflow: w = 0 is worth more
+            nothing = Expansion(np.zeros(self.n_rows))
+            judged = nothing, 0.0, self.primal(nothing)
+        elif w.centres is None:
             judged = self._lengthened(w, known, b, primal - dual) or judged
         return Judgement(*judged, alpha, dual, source)
 

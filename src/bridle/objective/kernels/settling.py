@@ -76,9 +76,10 @@ def _gamma(gamma: float | str, X: Any, weight: Array | None) -> float:
         if gamma == "auto":
             return 1.0 / float(X.shape[1])
         if gamma == "scale":
-            variance = _variance(X, weight)
+            with np.errstate(over="ignore", invalid="ignore"):
+                variance = _variance(X, weight)
             found = 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
-            if not 0.0 < found < np.inf:
+            if not (0.0 < found < np.inf and np.isfinite(variance)):
                 raise ValueError(
                     f'gamma="scale" is out of range, since X has the variance {variance:.3g}: '
                     "scale the features, or give gamma"
@@ -98,12 +99,13 @@ def _variance(X: Any, weight: Array | None) -> float:
         if not is_sparse(X):
             return float(weight @ _sums(np.square(X - mean, dtype=np.float64))) / size
         X = X.astype(np.float64)
-        return float(weight @ _sums(X.multiply(X))) / size - mean**2
+        return float(weight @ _sums(X.multiply(X))) / size - mean * mean
     if not is_sparse(X):
         return float(np.asarray(X).var(dtype=np.float64))
     size = X.shape[0] * X.shape[1]
     data = X.data.astype(np.float64, copy=False)
-    return float(data @ data / size - (data.sum() / size) ** 2)
+    mean = float(data.sum()) / float(size)
+    return float(data @ data) / float(size) - mean * mean
 
 
 def _sums(X: Any) -> Array:
