@@ -314,8 +314,8 @@ def test_extremes_end_in_an_honest_status_or_an_error_at_the_door(solver, C, sca
     X, y, _ = draw(0, scale=scale, rows=10)
     if solver == "budgeted-pegasos" and kernel != "rbf":
         solver = bridle.solvers.budgeted_pegasos.BudgetedPegasos(maintenance="removal")
-    problem = bridle.KernelProblem(X, y, C, kernel=kernel)
     try:
+        problem = bridle.KernelProblem(X, y, C, kernel=kernel)
         found = bridle.solve(problem, solver, stop=bridle.Gap(1e-3) | bridle.Epochs(3))
     except ValueError as error:
         assert "scale the features" in str(error)  # noqa: PT017
@@ -325,8 +325,34 @@ def test_extremes_end_in_an_honest_status_or_an_error_at_the_door(solver, C, sca
         check(problem, X, found)
 
 
-def test_costs_that_overflow_are_refused():
+@pytest.mark.parametrize("bias", ["none", "free"])
+@pytest.mark.parametrize("C", [1e2, 1e6, 1e10])
+def test_a_large_cost_does_not_multiply_what_rounding_leaves(C, bias):
+    X, y, _ = draw(8, rows=16)
+    machine = bridle.SVC(C=C, gamma=0.7, bias=bias).fit(X, y)
+    assert machine.certificate_.relative_gap <= 1e-9
+    problem = bridle.KernelProblem(X, y, C, kernel="rbf", gamma=0.7, bias=bias)
+    found = bridle.solve(problem, stop=bridle.Gap(1e-10) | bridle.Epochs(200))
+    assert check(problem, X, found) <= found.certificate.relative_gap
+
+
+def test_float32_rows_whose_kernel_leaves_float32_are_solved_in_float64():
+    X, y, rng = draw(9, scale=1e-20)
+    weights = 10.0 ** rng.uniform(-7, 7, len(y))
+    problem = bridle.KernelProblem(
+        X.astype(np.float32), y, 1e-2, kernel="poly", coef0=1.0, bias="free", sample_weight=weights
+    )
+    assert problem.dtype == np.float64
+    found = bridle.solve(problem, stop=bridle.Gap(1e-6) | bridle.Epochs(100))
+    assert check(problem, X.astype(np.float32), found) <= found.certificate.relative_gap < 1.0
+
+
+def test_costs_and_values_that_overflow_are_refused():
     X, y, _ = draw(0)
+    with pytest.raises(ValueError, match="values of the poly kernel overflow"):
+        bridle.KernelProblem(1e60 * X, y, kernel="poly", gamma=1.0)
+    with pytest.raises(ValueError, match="out of range, since X has the variance"):
+        bridle.KernelProblem(1e-160 * X, y, kernel="rbf")
     with pytest.raises(ValueError, match="costs C c_i of the rows overflow"):
         bridle.KernelProblem(X, y, 1e300, sample_weight=np.full(len(y), 1e10))
 

@@ -116,13 +116,15 @@ struct WorkingSet : DualVariables {
           j = k;
         }
       }
-      if (j < 0) // kernel values that are not finite, or a violation whose square is 0
+      if (j < 0) // differences whose squares underflow, or that are no numbers
         break;
       const double *kj = K.data() + j * q;
       const double eta = safe_curvature(ki[i] + kj[j] - 2 * ki[j], ki[i] + kj[j]);
       const double difference = f[j] - f[i];
       const double room_i = room_up(i), room_j = room_down(j);
       const double t = std::min({difference / eta, room_i, room_j});
+      if (!std::isfinite(t))
+        break;
       move(i, t, t >= room_i);
       move(j, -t, t >= room_j);
       dual += t * difference - 0.5 * t * t * eta;
@@ -163,6 +165,8 @@ struct WorkingSet : DualVariables {
       const double direction = -f[i]; // of alpha y
       const double room = direction > 0 ? room_up(i) : room_down(i);
       const double t = std::min(std::abs(direction) / eta, room);
+      if (!std::isfinite(t))
+        break;
       move(i, std::copysign(t, direction), t >= room);
       dual += t * std::abs(direction) - 0.5 * t * t * eta;
       for (int64_t k = 0; k < q; ++k)

@@ -65,9 +65,26 @@ void smo_reaches_the_optimum(const Sample &sample) {
   }
 }
 
+// Differences whose squares underflow, and values that are no numbers, choose no pair.
+void nothing_is_chosen_of_nothing() {
+  for (const double f : {1e-200, std::nan("")}) {
+    WorkingSet set;
+    set.resize(2);
+    set.a = {0, 0}, set.y = {1, -1}, set.cost = {1, 1}, set.f = {-1e-200, f};
+    set.K = {1, 0, 0, 1};
+    set.optimise_pairs();
+    CHECK(set.a[0] == 0 && set.a[1] == 0);
+    set.f = {-1, 1};
+    set.K = {std::nan(""), 0, 0, std::nan("")};
+    set.optimise_singles();
+    CHECK(set.a[0] >= 0 && set.a[0] <= 1);
+  }
+}
+
 int main() {
   const Sample sample(70, 12, 8);
   values_equal_formulas(sample.csr(), sample);
   values_equal_formulas(sample.full(), sample);
   smo_reaches_the_optimum(sample);
+  nothing_is_chosen_of_nothing();
 }

@@ -29,6 +29,9 @@ from numpy.typing import NDArray
 # Rows are centred if the square of their mean is this many times their variance.
 FAR_FROM_ZERO = 64.0
 
+# |phi(x)|, whose square is a number of float64, as are sums of such.
+LONGEST = 1e150
+
 # The compiled sums add 16 values of a formula, or 64 of a matrix, and then the sums of these.
 GROUP = {False: 16, True: 64}
 SLACK = 1.0 + 1e-9  # for the rounding of bounds themselves
@@ -159,6 +162,14 @@ def _origin(kernel: Kernel, rows: MemoryRows) -> Array | None:
     return mean if near_mean and 0.0 < square < np.inf else None
 
 
+def _fits_single(kernel: Kernel, rows: MemoryRows) -> bool:
+    """Whether solvers may compute the values in float32: whether what they are made of fits."""
+    values = kernel.accuracy(rows.squared_norms, _entries(rows)).size.max() ** 2
+    numbers = [*kernel.parameters.values(), float(rows.squared_norms.max())]
+    small = all(number == 0 or 1e-30 < abs(number) < 1e30 for number in numbers)
+    return small and bool(values < 1e30)
+
+
 def _shifted(rows: MemoryRows, origin: Array) -> MemoryRows:
     return MemoryRows(rows.X - origin, 0.0, rows.n_threads)
 
@@ -173,8 +184,8 @@ def kernel_diagonal(kernel: Kernel, X: Any, n_threads: int | None = 1) -> Array:
 class KernelRows:
     """The rows of X and a kernel: what the compiled steps read, and sums over all rows.
 
-    rows: those of X, shifted if that pays, or of the matrix K where the kernel is one; gram: that
-    matrix, or None. X: what was given.
+    rows: those of X, shifted or in float64 where the values need it, or of the matrix K where the
+    kernel is one; gram: that matrix, or None. X: what was given.
     """
 
     def __init__(self, kernel: Kernel, X: Any, n_threads: int | None) -> None:
@@ -192,6 +203,12 @@ class KernelRows:
             origin = _origin(kernel, self.rows)
             if origin is not None:
                 self.rows = _shifted(self.rows, origin)
+            elif self.rows.dtype == np.float32 and not _fits_single(kernel, self.rows):
+                self.rows = MemoryRows(self.X.astype(np.float64), 0.0, n_threads)
+        if not float(self.accuracy.size.max()) <= LONGEST:
+            raise ValueError(
+                f"the values of the {kernel.name} kernel overflow float64: scale the features"
+            )
 
     def with_threads(self, n_threads: int) -> KernelRows:
         """The same rows for another number of threads."""

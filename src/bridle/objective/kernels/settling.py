@@ -76,8 +76,15 @@ def _gamma(gamma: float | str, X: Any, weight: Array | None) -> float:
         if gamma == "auto":
             return 1.0 / float(X.shape[1])
         if gamma == "scale":
-            variance = _variance(X, weight)
-            return 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
+            with np.errstate(over="ignore", invalid="ignore"):
+                variance = _variance(X, weight)
+            found = 1.0 / (float(X.shape[1]) * variance) if variance > 0 else 1.0
+            if not (0.0 < found < np.inf and np.isfinite(variance)):
+                raise ValueError(
+                    f'gamma="scale" is out of range, since X has the variance {variance:.3g}: '
+                    "scale the features, or give gamma"
+                )
+            return found
         raise ValueError(f'gamma must be a number, "scale" or "auto", got {gamma!r}')
     if not (gamma >= 0 and np.isfinite(gamma)):
         raise ValueError(f"gamma must not be negative, and finite, got {gamma}")
@@ -88,13 +95,20 @@ def _variance(X: Any, weight: Array | None) -> float:
     """Of all entries, zeros included."""
     X = canonical(X)
     if weight is not None and (weight != weight[0]).any():
-        sparse = is_sparse(X)
-        squares = X.multiply(X) if sparse else np.square(X, dtype=np.float64)
         size = float(weight.sum()) * float(X.shape[1])
-        mean = float(weight @ np.asarray(X.sum(axis=1), np.float64).ravel()) / size
-        return float(weight @ np.asarray(squares.sum(axis=1)).ravel()) / size - mean**2
+        mean = float(weight @ _sums(X)) / size
+        if not is_sparse(X):
+            return float(weight @ _sums(np.square(X - mean, dtype=np.float64))) / size
+        X = X.astype(np.float64)
+        return float(weight @ _sums(X.multiply(X))) / size - mean * mean
     if not is_sparse(X):
         return float(np.asarray(X).var(dtype=np.float64))
     size = X.shape[0] * X.shape[1]
     data = X.data.astype(np.float64, copy=False)
-    return float(data @ data / size - (data.sum() / size) ** 2)
+    mean = float(data.sum()) / float(size)
+    return float(data @ data) / float(size) - mean * mean
+
+
+def _sums(X: Any) -> Array:
+    """Of every row."""
+    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()

@@ -26,7 +26,8 @@ class Sigmoid(InnerProductKernel):
     compiled: ClassVar[str | None] = "sigmoid"
 
     def formula(self, product: Any, a: Any, b: Any) -> Any:  # noqa: D102
-        return np.tanh(self.gamma * product + self.coef0)
+        with np.errstate(over="ignore"):
+            return np.tanh(self.gamma * product + self.coef0)
 
     def spread(self, diagonal: Array) -> float:
         """All values are between -1 and 1."""
@@ -34,6 +35,7 @@ class Sigmoid(InnerProductKernel):
 
     def accuracy(self, squared_norms: Array, entries: int) -> Accuracy:
         """The argument is off by a part gamma(n + 3) of its terms, and the slope is at most 1."""
-        terms = abs(self.gamma) * enlarged(squared_norms, entries) + abs(self.coef0)
+        with np.errstate(over="ignore"):
+            terms = abs(self.gamma) * enlarged(squared_norms, entries) + abs(self.coef0)
         error = np.minimum(0.5 * (part_of(entries + 4) * terms + TANH), 2.0)
         return Accuracy(np.ones(len(error)), error * (1.0 + 1e-12))
