@@ -19,7 +19,7 @@ from fuzz.readers import COLUMNS, Readers
 
 CODES = (0, 2, 3)
 WORDS = ["", "x", "-", "--", "0", "1", "-1", "1.5", "nan", "inf", "1e400", "a=b", "1=2", "dcd",
-         "hinge", "label", "é", "\x00", "a" * 300, "../x", "batch=10"]  # fmt: skip
+         "hinge", "label", "é", "\x07", "a" * 300, "../x", "batch=10"]  # fmt: skip
 GOOD = {
     "solver": ["auto", "dcd", "pegasos", "newton", "one-slack", "bcfw", "sgd", "smo", "qp"],
     "solvers": ["dcd", "dcd,pegasos:batch=3"], "loss": ["hinge", "squared_hinge", "map", "roc"],
