@@ -195,6 +195,9 @@ def test_what_is_zero_but_for_rounding_proves_nothing(name):
 def test_a_row_whose_length_underflows_is_not_empty():
     X, y = np.array([[1e-200, 0.0], [0.0, -1.0]]), np.array([1.0, -1.0])
     assert separation.infeasibility_proof(LinearProblem(X, y, np.inf), np.ones(2)) is None
+    X = np.array([[1e-200, 1e-180], [1e-200, 1e-180]])
+    proof = separation._combination_of_zero(LinearProblem(X, y, np.inf), np.arange(2))
+    np.testing.assert_array_equal(proof, [0.5, 0.5])
 
 
 def exactly_separable(Z):

@@ -152,6 +152,8 @@ def _independent(problem: LinearProblem, chosen: NDArray[np.int64]) -> bool:
     # Labels only change signs. A free bias is, for this question, a constant feature of 1.
     gram += {"none": 0.0, "regularised": problem.bias_scale**2, "free": 1.0}[problem.bias]
     length = np.sqrt(np.diag(gram))
+    if not (length.min() > 1e-150 and np.isfinite(gram).all()):  # under- or overflow: not clear
+        return False
     return bool(np.linalg.eigvalsh(gram / np.outer(length, length))[0] > INDEPENDENT)
 
 
