@@ -74,6 +74,11 @@ def _least_of_leading(A: Array, k: int, shift: float) -> float:
     head = A[: k - 1, : k - 1].copy()
     np.fill_diagonal(head, head.diagonal() + shift)
     z = np.ones(k)
-    z[:-1] = -cho_solve(cho_factor(head), A[: k - 1, k - 1]) if k > 1 else 0.0
-    value = float(z @ A[:k, :k] @ z / (z @ z))
+    try:
+        z[:-1] = -cho_solve(cho_factor(head), A[: k - 1, k - 1]) if k > 1 else 0.0
+    except np.linalg.LinAlgError:  # another order of the same sums may end sooner
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # of a head that is all but singular
+        z /= np.abs(z).max()
+        value = float(z @ A[:k, :k] @ z / (z @ z))
     return value if value < 0 else 0.0
