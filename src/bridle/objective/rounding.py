@@ -66,7 +66,9 @@ class Interval:
 
     def __add__(self, other: Interval | float) -> Interval:
         other = _interval(other)
-        return Interval(_down(self.low + other.low), _up(self.high + other.high))
+        low, high = self.low + other.low, self.high + other.high
+        # Sums that come out as 0 are exact.
+        return Interval(_down(low) if low else 0.0, _up(high) if high else 0.0)
 
     __radd__ = __add__
 
@@ -81,8 +83,8 @@ class Interval:
 
     def __mul__(self, other: Interval | float) -> Interval:
         other = _interval(other)
-        ends = [_times(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
-        return Interval(_down(min(ends)), _up(max(ends)))
+        pairs = [(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Interval(min(_below(*pair) for pair in pairs), max(_above(*pair) for pair in pairs))
 
     __rmul__ = __mul__
 
@@ -113,9 +115,14 @@ def _interval(x: Interval | float) -> Interval:
     return x if isinstance(x, Interval) else Interval(float(x), float(x))
 
 
-def _times(a: float, b: float) -> float:
-    """A product, where an infinite bound of nothing is nothing."""
-    return 0.0 if a == 0.0 or b == 0.0 else a * b
+def _below(a: float, b: float) -> float:
+    """A product from below, where an infinite bound of nothing is nothing."""
+    return 0.0 if a == 0.0 or b == 0.0 else _down(a * b)
+
+
+def _above(a: float, b: float) -> float:
+    """A product from above."""
+    return 0.0 if a == 0.0 or b == 0.0 else _up(a * b)
 
 
 def total(a: Array) -> Interval:
@@ -133,10 +140,14 @@ def size(a: Array) -> float:
 def product(a: Array, b: Array) -> Interval:
     """sum_i a_i b_i."""
     value, size = _core.sums.inner(a, b)
+    if size == 0.0 and not np.any((a != 0) & (b != 0)):  # nothing has underflown
+        return ZERO
     return _known(value, size, len(a), TINY)
 
 
 def _known(value: float, size: float, n: int, underflow: float) -> Interval:
+    if size == 0.0 and underflow == 0.0:
+        return ZERO
     # `size` is rounded as the sum is, which the second factor covers.
     error = gamma(_core.sums.roundings + 2) * size * (1.0 + 1e-12) + n * underflow
     found = Interval.around(value, error)

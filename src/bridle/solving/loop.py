@@ -313,9 +313,9 @@ class _Run:
         if self.last is None:
             return None
         if self.best.w is None:
-            w, alpha = np.array(self.last.w), np.array(self.last.alpha)
-            self.best.w, self.best.b = w, self.last.b
-            self.best.alpha, self.best.dual = alpha, self.problem.dual(alpha)
+            self.best.w, self.best.b = np.array(self.last.w), self.last.b
+            # No objective is negative: the dual value of nothing.
+            self.best.alpha, self.best.dual = np.zeros_like(self.last.alpha), 0.0
         return self.solution(Verdict(Status.INTERRUPTED, f"by {because}"), solver)
 
     def solution(self, verdict: Verdict, solver: Solver) -> Solution:

@@ -24,8 +24,9 @@ class Solution:
     epochs: float
     steps: int
     solver: str
-    # If INFEASIBLE: alpha >= 0 with sum 1 and sum_i alpha_i y_i x_i = 0 to rounding (and, with a
-    # bias, sum_i alpha_i y_i = 0), which no data that can be separated has.
+    # If INFEASIBLE: alpha >= 0 with sum 1 and sum_i alpha_i y_i x_i = 0 (and, with a bias,
+    # sum_i alpha_i y_i = 0), which no data that can be separated has: exactly so in rational
+    # numbers, of which these are the rounded ones.
     # Of structural problems: a Combination of constraints that add up to 0 >= what is positive.
     proof: Any = None
     # Of linear problems in memory: w.x_i + b of every row, as the certificate saw them.
