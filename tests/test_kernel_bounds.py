@@ -355,7 +355,7 @@ def test_costs_and_values_that_overflow_are_refused():
     with pytest.raises(ValueError, match="out of range, since X has the variance"):
         bridle.KernelProblem(1e-160 * X, y, kernel="rbf")
     with pytest.raises(ValueError, match="costs C c_i of the rows overflow"):
-        bridle.KernelProblem(X, y, 1e300, sample_weight=np.full(len(y), 1e10))
+        bridle.KernelProblem(X, y, 1e150, sample_weight=np.full(len(y), 1e160))
 
 
 def test_a_merged_centre_is_judged_as_it_is_returned():
