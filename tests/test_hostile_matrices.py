@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import bridle
+import bridle.matrix.fingerprint
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -296,3 +297,8 @@ def test_models_take_no_broken_weights() -> None:
             replace(linear, coef=X, intercept=np.zeros(N))
         with pytest.raises(ValueError, match=r"index|indptr|indices"):
             replace(kernel, support=X)
+
+
+def test_a_fingerprint_needs_a_label_for_each_row():
+    with pytest.raises(ValueError, match="X has 4 rows, but y has the shape"):
+        bridle.matrix.fingerprint.fingerprint(np.eye(4), [1.0, -1.0])

@@ -20,6 +20,8 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
     The same rows give the same fingerprint in any storage, float32 or float64, any index type.
     """
     X, labels = as_matrix(X), np.asarray(y)
+    if labels.shape[:1] != (X.shape[0],):
+        raise ValueError(f"X has {X.shape[0]} rows, but y has the shape {labels.shape}")
     rows, digest = np.array(sampled_rows(X.shape[0])), digest_of(X.shape, labels.shape)
     mean = (X.nnz if is_sparse(X) else X.size) / max(1, X.shape[0])
     at_once = max(1, int(AT_ONCE / max(1.0, mean)))
