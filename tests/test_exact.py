@@ -357,9 +357,9 @@ def test_the_constant_feature_of_chains_is_not_rounded():
 OVERFLOWING = """
 import numpy as np
 from bridle import Epochs, Gap, KernelProblem, solve
-X = 1e150 * np.random.default_rng(0).normal(size=(8, 3))
+X = 1e140 * np.random.default_rng(0).normal(size=(8, 3))
 y = np.array([1, 1, 1, -1, -1, -1, -1, 1])
-problem = KernelProblem(X, y, 1e300, kernel="linear", bias="free")
+problem = KernelProblem(X, y, 1e150, kernel="linear", bias="free")
 solve(problem, "smo", stop=Gap(1e-6) | Epochs(20))
 """
 

@@ -51,18 +51,23 @@ def certificates_to_json(certificates: tuple[Certificate, ...]) -> list[dict[str
 
 
 def _certificate_to_json(c: Certificate) -> dict[str, Any]:
-    entry = {"primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source}
+    entry = {
+        "primal": json_number(c.primal), "dual": json_number(c.dual), "source": c.source,
+        "rounding": json_number(c.rounding),
+    }  # fmt: skip
     return entry if c.assumption is None else entry | {"assumption": c.assumption}
 
 
 def certificates_from_json(entries: Any) -> tuple[Certificate, ...]:
     """From the header."""
-    return tuple(
-        Certificate(
-            float(c["primal"]), float(c["dual"]), c["source"], assumption=c.get("assumption")
-        )
-        for c in entries
-    )
+    return tuple(_certificate_from_json(entry) for entry in entries)
+
+
+def _certificate_from_json(entry: Mapping[str, Any]) -> Certificate:
+    return Certificate(
+        float(entry["primal"]), float(entry["dual"]), entry["source"],
+        float(entry.get("rounding", 0.0)), entry.get("assumption"),
+    )  # fmt: skip
 
 
 def classes_to_json(classes: NDArray[Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 CERTIFICATE = {
     "primal": NUMBER, "dual": NUMBER, "source": word_of("solver", "repair", "dual-solver"),
 }  # fmt: skip
-CERTIFICATES = each(table(CERTIFICATE, {"assumption": STRING}))
+CERTIFICATES = each(table(CERTIFICATE, {"rounding": NUMBER, "assumption": STRING}))
 CLASSES = table({"dtype": STRING, "values": each(LABEL)})
 OBJECTIVE = table({
     "loss": STRING, "C": POSITIVE, "bias": word_of(*BIASES), "bias_scale": SCALE,

@@ -104,8 +104,8 @@ class Interval:
 
     def root(self) -> Interval:
         """Its square root, of a number that is not negative."""
-        low, high = max(self.low, 0.0), max(self.high, 0.0)
-        return Interval(max(0.0, _down(math.sqrt(low))), _up(math.sqrt(high)))
+        low, high = math.sqrt(max(self.low, 0.0)), math.sqrt(max(self.high, 0.0))
+        return Interval(max(0.0, _down(low)), _up(high) if high else 0.0)
 
 
 ZERO = Interval(0.0, 0.0)

@@ -107,6 +107,8 @@ class Pass:
 
     def shifted(self, b: float) -> Pass:
         """With a bias in the scores."""
+        if not np.any(self.error):  # w = 0: so are the scores, and b is added exactly
+            return replace(self, scores=self.scores + b)
         return replace(self, scores=self.scores + b, error=self.error + gamma(16) * abs(b))
 
     def scaled(self, s: float) -> Pass:
@@ -122,9 +124,9 @@ def quick_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
 
 
 def quick_error(rows: MemoryRows, w: Array) -> float:
-    """How far any of the scores may be off, at most."""
-    n = rows.most_entries
-    return gamma(n + 16) * (rounding.length(w) * rows.largest_length).high + n * TINY
+    """How far any of the scores may be off, at most; those of w = 0 are exact."""
+    n, size = rows.most_entries, rounding.length(w)
+    return gamma(n + 16) * (size * rows.largest_length).high + n * TINY if size.high > 0 else 0.0
 
 
 def quick_drift(rows: MemoryRows, a: Array) -> float:
@@ -135,6 +137,8 @@ def quick_drift(rows: MemoryRows, a: Array) -> float:
 
 def careful_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
     """With twice the digits, and row by row: for gaps that are not much larger than rounding."""
+    if not w.any():  # whose scores are exact
+        return quick_look(rows, a, w, b)
     combined, scores = rows.careful_combine_and_score(a, w, b)
     lengths = np.sqrt(rows.squared_norms) * (1.0 + gamma(rows.most_entries + 16)) + math.sqrt(TINY)
     n = rows.most_entries

@@ -37,7 +37,7 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.threads import Threads, check_threads
 from bridle.objective.certificate import Source
-from bridle.objective.rounding import TINY, U, gamma, is_power_of_two, product
+from bridle.objective.rounding import TINY, Interval, U, gamma, is_power_of_two, product
 from bridle.problems.base import ORACLE, Judgement, Problem
 from bridle.problems.exact import Exact
 from bridle.structured.bounds import MORE, NONE, Errors, dual_below, length_above, of_sum
@@ -252,11 +252,14 @@ class StructuredBase(Problem):
         w = check_vector(w, self.n_features, "w")
         if self.hard_margin:
             return (0.5 * product(w, w)).high if self._is_feasible(w) else np.inf
-        hinges = self.hinges_above(w)
-        if not (w.any() or hinges.any()):  # exactly
-            return 0.0
-        losses = product(self.cost, hinges) * (1.0 + 2.0 * self._cost_slip)
-        return (0.5 * product(w, w) + losses).high
+        return (0.5 * product(w, w) + self._losses(w)).high
+
+    def losses(self, w: Array) -> float:
+        """sum_i C_i max_y [Delta - w.psi], from above: by one oracle pass."""
+        return self._losses(w).high
+
+    def _losses(self, w: Array) -> Interval:
+        return product(self.cost, self.hinges_above(w)) * (1.0 + 2.0 * self._cost_slip)
 
     def violated(self, w: Array) -> list[Constraint]:
         """The most violated constraint of every row that has one, beyond rounding."""
