@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import check_matrix
+from bridle.matrix.door import check_readable
 from bridle.models.storage import save_model
 from bridle.objective.certificate import Certificate, Record
 from bridle.solving.loop import Callback
@@ -56,8 +56,8 @@ class Certified:
 
 
 def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's, of a matrix that can be read: it looks at no offsets and no columns."""
-    check_matrix(X)
+    """scikit-learn's, of a matrix whose arrays fit together: it looks at values, not at columns."""
+    check_readable(X)
     return sklearn_validate_data(estimator, X, *y, **options)
 
 

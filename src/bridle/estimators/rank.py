@@ -15,7 +15,7 @@ from bridle.estimators.base import encode_labels, seed_from, validate_data
 from bridle.estimators.structural import Solved, Structural
 from bridle.fitting.ranker import ranking_task
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import check_matrix, is_sparse
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
 from bridle.objective.metrics import mean
@@ -186,6 +186,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         column, n = self._column(X.shape[1]), X.shape[1]
         if n < 2:
             raise ValueError("X has no column besides the query ids")
+        check_matrix(X)  # SciPy goes by the columns
         ids = X[:, [column]]
         features = X[:, np.delete(np.arange(n), column)]
         if is_sparse(ids):

@@ -31,8 +31,8 @@ from bridle.fitting.problems import (
 from bridle.fitting.refusals import WAYS, refuse
 from bridle.fitting.solutions import Solutions, Weights
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, is_sparse
-from bridle.matrix.fingerprint import fingerprint
+from bridle.matrix.door import as_matrix, is_sparse, readable
+from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.models.deciding import check_multi_class, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
@@ -204,7 +204,8 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
         raise ValueError("the labels are missing: only rows on disk or on a cluster bring theirs")
     task, effort, extras = how.task, how.effort, how.extras
     _check_combination(task, extras)
-    X = as_matrix(rows)
+    # Where SciPy computes with it, the columns are looked at before; the core does it by itself.
+    X = as_matrix(rows) if extras.scale or task.kernel is not None else readable(rows)
     weights = row_weights(sample_weight, X.shape[0])
     labels = encode(y, weights)
     assert labels.codes is not None
@@ -221,7 +222,8 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
 
         effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
     problems = problems_in_memory(solved, labels, task, costs, effort.n_threads)
-    known = (fingerprint(X, np.asarray(y)), weights is not None or validation is not None, False)
+    name = fingerprint_of_checked(X, np.asarray(y))
+    known = (name, weights is not None or validation is not None, False)
     found = _solved(
         problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
         validation=validation, sizes=sizes,

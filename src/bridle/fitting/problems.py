@@ -25,7 +25,7 @@ import numpy as np
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, is_sparse
+from bridle.matrix.door import as_matrix, is_sparse, readable
 from bridle.matrix.labels import check_weights
 from bridle.matrix.threads import check_threads
 from bridle.models.deciding import MultiClass, n_problems, pairs
@@ -207,7 +207,7 @@ class _InMemory(Problems):
     ) -> None:
         if labels.n_classes < 2:
             raise ValueError(f"there must be at least two classes, got {labels.n_classes}")
-        self.X, self.n_threads = as_matrix(X), check_threads(n_threads)
+        self.X, self.n_threads = readable(X), check_threads(n_threads)
         self.n_rows, self.n_features = self.X.shape
         super().__init__(task.settled(self.n_rows), labels)
         self.costs = None if costs is None else np.asarray(costs, np.float64)

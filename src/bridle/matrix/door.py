@@ -34,11 +34,16 @@ def is_sparse(X: Any) -> bool:
 
 def check_matrix(X: Any) -> None:
     """ValueError if X is sparse and its arrays do not fit together: before SciPy reads them."""
+    check_readable(X)
+    if is_sparse(X) and getattr(X, "format", "") == "csr":
+        check_columns(X)
+
+
+def check_readable(X: Any) -> None:
+    """The same, but for the columns of CSR rows: see `readable`."""
     if is_sparse(X):
         check_stored(X)
         _check_dtype(X)
-        if getattr(X, "format", "") == "csr":
-            check_columns(X)
 
 
 def as_matrix(X: Any) -> Any:
@@ -47,7 +52,7 @@ def as_matrix(X: Any) -> Any:
     Of a sparse matrix offsets, columns, lengths and dtypes are checked, of a dense one the
     dimensions and the dtype.
     """
-    X = _readable(X)
+    X = readable(X)
     if is_sparse(X) and not isinstance(X, CsrArrays):  # which only readers make
         check_columns(X)
     return X
@@ -66,8 +71,11 @@ def canonical(X: Any) -> Any:
     return fresh
 
 
-def _readable(X: Any) -> Any:
-    """The same, but for the columns: the core's scan looks at those."""
+def readable(X: Any) -> Any:
+    """As `as_matrix`, but for the columns: for the core, which looks at those itself, once.
+
+    SciPy may take rows of it, or copy it; not compute with it.
+    """
     X = _csr(X) if is_sparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, got {X.ndim}")
@@ -117,7 +125,7 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     Checked: shape, finite values, indices within bounds. A CSR matrix with duplicate or unordered
     columns is replaced by a copy in canonical form.
     """
-    X = _readable(X)
+    X = readable(X)
     if X.shape[0] == 0:
         raise ValueError("X has no rows")
     if X.shape[1] == 0:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bridle.files.fingerprint import digest_of, label_bytes, sampled_rows
-from bridle.matrix.door import as_matrix, canonical, is_sparse
+from bridle.matrix.door import as_matrix, canonical, is_sparse, readable
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
@@ -19,7 +19,12 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
 
     The same rows give the same fingerprint in any storage, float32 or float64, any index type.
     """
-    X, labels = as_matrix(X), np.asarray(y)
+    return fingerprint_of_checked(as_matrix(X), y)
+
+
+def fingerprint_of_checked(X: Any, y: ArrayLike) -> str:
+    """The same of a matrix whose columns were looked at, or will be."""
+    X, labels = readable(X), np.asarray(y)
     if labels.shape[:1] != (X.shape[0],):
         raise ValueError(f"X has {X.shape[0]} rows, but y has the shape {labels.shape}")
     rows, digest = np.array(sampled_rows(X.shape[0])), digest_of(X.shape, labels.shape)
@@ -29,7 +34,7 @@ def fingerprint(X: Any, y: ArrayLike) -> str:
         some = rows[begin : begin + at_once]
         text = _text(X, labels, some)
         if text is None:  # not in order
-            return fingerprint(canonical(X.tocsr()), y)
+            return fingerprint_of_checked(canonical(X.tocsr()), y)
         digest.update(text)
     return str(digest.hexdigest())
 

@@ -12,7 +12,7 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse, make_rows
-from bridle.matrix.fingerprint import fingerprint
+from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.matrix.labels import check_labels, check_weights
 from bridle.matrix.threads import check_threads
 from bridle.objective import rounding
@@ -156,7 +156,7 @@ class MemoryRows:
         return MemoryRows(self.X[chosen], self.constant, self.n_threads)
 
     def fingerprint(self, y: Any) -> str:  # noqa: D102
-        return fingerprint(self.X, y)
+        return fingerprint_of_checked(self.X, y)
 
     def ascend(
         self, piece: Piece, loss: Loss, alpha: Array, b: float, bias_precision: float, seed: int
