@@ -250,7 +250,7 @@ def test_a_structured_model_file_holds_no_oracle(tmp_path):
     with pytest.raises(ValueError, match="rescaling must be"):
         replace(data, rescaling="none")
     save_model(tmp_path / "bad", replace(data, info={"solver": "bcfw", "status": "fine"}))
-    with pytest.raises(ModelError, match="bad: malformed model: info.status: "):
+    with pytest.raises(ModelError, match=r"bad: malformed model: info\.status: "):
         StructuredSVM.load(tmp_path / "bad", oracle)
     chain = ChainSVM().fit(X, Y)
     chain.save(tmp_path / "chain")
