@@ -121,7 +121,7 @@ X2 = np.array([[1.0, 0.0], [0.0, 1.0]])
         (X2, [1, -1], {"C": -1}, "C must be positive"),
         (X2, [1, -1], {"C": np.nan}, "C must be positive"),
         (X2, [1, -1], {"bias": "maybe"}, "bias must be one of"),
-        (X2, [1, -1], {"bias_scale": 0}, "bias_scale must be positive"),
+        (X2, [1, -1], {"bias_scale": 0}, "bias_scale must lie between"),
         (X2, [1, -1], {"loss": "log"}, "unknown loss 'log'"),
         (X2, [1, -1], {"sample_weight": [1, -1]}, "must not be negative"),
         (X2, [1, -1], {"sample_weight": [0, 0]}, "zero everywhere"),

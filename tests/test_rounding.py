@@ -13,6 +13,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import Interval
 from bridle.rows.base import careful_look, quick_look
 from bridle.rows.memory import MemoryRows
+from bridle.structured.bounds import Errors, MeanIterate
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
@@ -214,3 +215,74 @@ def test_where_rounding_is_what_is_left_the_message_says_how_many_bits_would_do(
     assert found.certificate.rounding > 0
     assert found.status is bridle.Status.STALLED
     assert found.certificate.relative_gap > 1e-15
+
+
+class Half(Hinge):
+    """max(0, 1/2 - p), derived from the hinge: its own dual value counts."""
+
+    name = "half"
+    core = None
+    target = 0.5
+    quadratic = False  # the kink is not at 1
+
+    def value(self, p):
+        return np.maximum(0.0, 0.5 - p)
+
+    def slope(self, p):
+        return (p < 0.5).astype(np.float64)
+
+    def dual_value(self, alpha, cost):
+        return 0.5 * float(alpha.sum())
+
+
+def test_a_loss_that_derives_from_another_has_its_own_dual_value():
+    problem = bridle.LinearProblem(*small(), 1.0, loss=Half())
+    found = bridle.solve(problem, "dcd", stop=bridle.Gap(1e-3) | bridle.Epochs(2000))
+    assert found.certificate.relative_gap <= 1e-3
+
+
+def test_a_hard_margin_is_met_or_not():
+    X, y = np.array([[2.0, 0.0], [0.0, -2.0]]), np.array([1.0, -1.0])
+    problem = bridle.LinearProblem(X, y, np.inf)
+    assert problem.primal([2.0, 2.0]) == pytest.approx(4.0)
+    assert problem.primal([0.25, 0.25]) == np.inf
+    found = bridle.solve(problem, stop=bridle.Gap(1e-6))
+    assert problem.primal(found.w) >= found.certificate.dual
+    assert bridle.certify([2.0, 2.0], X, y, np.inf).primal == pytest.approx(4.0)
+
+
+def test_a_repaired_kernel_point_is_inside_its_exact_box():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 2)), rng.uniform(0.1, 10.0, 60)
+    y = np.resize([1.0, -1.0], 60)
+    problem = bridle.KernelProblem(X, y, 0.3, sample_weight=weight)
+    alpha = problem.judge(Iterate(0, 0.0, bridle.Expansion(np.zeros(60)))).alpha
+    assert alpha.any()
+    for a, c in zip(alpha, weight, strict=True):
+        assert Fraction(a) <= Fraction(0.3) * Fraction(c)
+
+
+def test_costs_that_are_next_to_nothing_are_refused():
+    X, y = small()
+    with pytest.raises(ValueError, match="next to nothing"):
+        bridle.LinearProblem(X, y, 1e-150, sample_weight=np.full(30, 1e-200))
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+def test_a_mean_of_negative_loss_proves_nothing(C):
+    problem = bridle.ChainProblem(
+        np.eye(4), np.arange(5), np.array([0, 1, 2, 0]), 3, C, transitions=False
+    )
+    alpha = np.zeros(problem.n_features + 1)
+    alpha[0], alpha[-1] = 1e-9, -1e-9
+    point = MeanIterate(0, 0.0, np.zeros(problem.n_features), 0.0, alpha, errors=Errors(1e-9, 1e-9))
+    assert problem.judge(point).dual == 0.0
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0.0, 1.0))
+def test_the_bounds_of_a_certificate_are_rounded_up(primal, part):
+    found = bridle.Certificate(primal, primal * part)
+    P, D = Fraction(found.primal), Fraction(found.dual)
+    assert Fraction(found.relative_gap) >= (P - D) / P
+    if found.dual > 1e-300:
+        assert Fraction(found.suboptimality_bound) >= P / D - 1

@@ -39,7 +39,7 @@ def certify(
     max_seconds: float = 60.0,
     n_threads: int | None = None,
 ) -> Certificate:
-    """P(w) exactly, and the best lower bound on min P that a dual solver finds within the budget.
+    """P(w) from above, and the best lower bound on min P that a dual solver finds in that time.
 
     bias: how the tool that made w treats its intercept: "regularised" (LIBLINEAR, scikit-learn's
     LinearSVC), "free" (scikit-learn's SGDClassifier, LIBSVM, SVM-light), or "none". Without it,
@@ -129,7 +129,10 @@ def _certify_table(problem: Any, w: NDArray[np.float64], max_seconds: float) -> 
         dual = max(dual, own.dual)
         if own.relative_gap > tol or own.gap <= 0.02 * (primal - dual):
             break
-    return Certificate(primal, dual, "dual-solver")
+    certificate = Certificate(primal, dual, "dual-solver")
+    if certificate.dual > certificate.primal:
+        raise problem.contradicted(certificate)
+    return certificate
 
 
 def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:

@@ -50,7 +50,10 @@ class Certificate:
         """P / D - 1, which bounds (P - P*) / P*."""
         if self.primal == 0.0:
             return 0.0
-        return self.primal / self.dual - 1.0 if self.dual > 0.0 else float("inf")
+        if not self.dual > 0.0:
+            return float("inf")
+        primal, dual = Interval(self.primal, self.primal), Interval(self.dual, self.dual)
+        return max(0.0, (primal / dual - 1.0).high) if self.primal > self.dual else 0.0
 
     def __repr__(self) -> str:
         return (
@@ -91,16 +94,20 @@ UNCERTIFIED = Certificate(float("inf"), 0.0, "dual-solver")
 
 def total(certificates: Sequence[Certificate]) -> Certificate:
     """The certificate of a sum of independent problems."""
+    if len(certificates) == 1:
+        return certificates[0]
     worst: Source = max(
         (c.source for c in certificates), key=("solver", "repair", "dual-solver").index
     )
-    primal = sum((Interval(c.primal, c.primal) for c in certificates), start=ZERO)
-    dual = sum((Interval(c.dual, c.dual) for c in certificates), start=ZERO)
-    if len(certificates) == 1:
-        return certificates[0]
+    primal = _sum([c.primal for c in certificates]).high
+    dual = _sum([c.dual for c in certificates]).low
     rounding = sum(c.rounding for c in certificates)
     assumption = next((c.assumption for c in certificates if c.assumption), None)
-    return Certificate(primal.high, dual.low, worst, rounding, assumption)
+    return Certificate(primal, dual, worst, rounding, assumption)
+
+
+def _sum(values: Sequence[float]) -> Interval:
+    return sum((Interval(value, value) for value in values), start=ZERO)
 
 
 @dataclass(frozen=True)
@@ -185,10 +192,11 @@ def total_trace(traces: Sequence[Trace]) -> Trace:
         return traces[0]
     first = max(trace[0].epoch for trace in traces)
     epochs = sorted({record.epoch for trace in traces for record in trace if record.epoch >= first})
-    summed = ("seconds_solver", "seconds_certify", "primal", "dual", "step", "primal_now")
+    summed = ("seconds_solver", "seconds_certify", "step", "primal_now")
     result = Trace()
     for epoch in epochs:
         parts = [trace.at(epoch) for trace in traces]
         sums: dict[str, Any] = {name: sum(getattr(p, name) for p in parts) for name in summed}
-        result.append(Record(epoch=epoch, **sums))
+        primal, dual = (_sum([getattr(p, name) for p in parts]) for name in ("primal", "dual"))
+        result.append(Record(epoch=epoch, primal=primal.high, dual=dual.low, **sums))
     return result

@@ -14,7 +14,7 @@ else solvers need to know of a loss are properties of the class, never its name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
@@ -58,6 +58,12 @@ class Loss:
     unit_slope: ClassVar[bool] = False  # its slope is 1 below the target and 0 beyond
     quadratic: ClassVar[bool] = False  # the hinge or its square: one kink, at the target
     certifiable: ClassVar[bool] = True  # its dual values rise above 0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A loss with a dual value of its own takes no bounds from the one that it derives from."""
+        super().__init_subclass__(**options)
+        if "dual_value" in vars(cls) and "dual_between" not in vars(cls):
+            cls.dual_between = Loss.dual_between  # type: ignore[method-assign]
 
     @property
     def struct(self) -> str:

@@ -42,12 +42,10 @@ from bridle.objective.rounding import (
     ZERO,
     Interval,
     U,
-    below,
-    is_power_of_two,
     product,
     total,
 )
-from bridle.objective.scaling import C_to_lam, check_C
+from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C, costs
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
 from bridle.rows.definiteness import Definiteness, definiteness
@@ -138,11 +136,9 @@ class KernelProblem(Problem):
             raise ValueError(f"C must be positive and finite, got {C}")
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        if not (bias_scale > 0 and np.isfinite(bias_scale)):
-            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
         self.C = float(C)
         self.bias = bias
-        self.bias_scale = float(bias_scale)
+        self.bias_scale = check_bias_scale(bias_scale)
         X = as_matrix(X)
         weights = check_weights(sample_weight, X.shape[0])
         self.kernel = kernel_from(kernel, X, gamma, degree, coef0, weights)
@@ -172,16 +168,7 @@ class KernelProblem(Problem):
     def _set_cost(self, weights: Array) -> None:
         """C_i = C c_i, which is rounded: the box is never larger, the price never smaller."""
         self.sample_weight = weights
-        with np.errstate(over="ignore"):
-            self.cost = self.C * weights
-        if not np.isfinite(self.cost.sum()):
-            raise ValueError(
-                f"the costs C c_i of the rows overflow: C = {self.C:g}, the largest weight is "
-                f"{weights.max():g}"
-            )
-        whole = np.logical_or(is_power_of_two(weights), is_power_of_two(np.array([self.C])))
-        exact = (weights == 1.0) | (weights == 0.0) | (whole & (self.cost > 1e-300))
-        self.upper = below(self.cost, exact)
+        self.cost, self.upper = costs(self.C, weights)
 
     @property
     def signed_cost(self) -> Array:
@@ -431,7 +418,7 @@ class KernelProblem(Problem):
             if scores is None:
                 scores = self.expand(iterate.w)
             margins = self.y * (scores + iterate.b)
-            alpha = self.cost * self.loss.slope(margins)
+            alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
             source: Source = "repair"
         else:
             alpha = np.clip(iterate.alpha, 0.0, self.upper)

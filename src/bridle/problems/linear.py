@@ -27,7 +27,7 @@ from bridle.objective.certificate import NO_TERMS, Certificate, DualTerms, Prima
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U
-from bridle.objective.scaling import C_to_lam, check_C
+from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
 from bridle.rows.base import SCORES, Findings
 from bridle.rows.homes import sides_of
@@ -63,10 +63,8 @@ class LinearProblem(Problem):
     ) -> None:
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        if not (bias_scale > 0 and np.isfinite(bias_scale)):
-            raise ValueError(f"bias_scale must be positive and finite, got {bias_scale}")
         self.C, self.loss = check_C(C), loss_from(loss)
-        self.bias, self.bias_scale = bias, float(bias_scale)
+        self.bias, self.bias_scale = bias, check_bias_scale(bias_scale)
         self.sides: Any = sides_of(
             X, y, sample_weight, C=self.C, loss=self.loss, bias=bias, bias_scale=self.bias_scale,
             n_threads=n_threads, **elsewhere,

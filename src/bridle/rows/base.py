@@ -18,6 +18,7 @@ from bridle.objective import rounding
 from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
+from bridle.objective.scaling import costs
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ class Piece:
         if weight is None or bool((weight == 1.0).all()):
             cost = np.full(len(y), C)
             return cls(rows, y, cost, np.copysign(cost, y), loss.upper(cost), where)
-        # An infinite C of nothing is nothing.
-        cost = C * weight if np.isfinite(C) else np.where(weight > 0, C, 0.0)
-        # Costs are products, and rounded: the box is that of what they are at least.
-        least = rounding.below(cost, rounding.is_power_of_two(weight) | (cost == 0))
+        cost, least = costs(C, weight)
         return cls(rows, y, cost, np.copysign(cost, y), loss.upper(least), where)
 
 
@@ -144,12 +142,12 @@ def careful_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
     n = rows.most_entries
     reach = rounding.length(w).high * lengths + abs(b)
     # The products' own errors are of second order; what is returned of their sum is rounded once.
-    error = 8 * U * np.abs(scores) + 2.0 * gamma(n + 16) ** 2 * reach + n * TINY
+    error = 8 * U * np.abs(scores) + 2.0 * gamma(n + 16) ** 2 * reach + 8 * n * TINY
     if rows.constant:  # b is known as the weight of the constant feature, which was rounded
         error = error + 4 * U * abs(rows.constant * float(w[-1]))
     sizes = rounding.product(np.abs(a), lengths).high
     drift = 4 * U * rounding.length(combined).high + 2.0 * gamma(rows.n_rows + 16) ** 2 * sizes
-    return Pass(combined, drift + _underflow(rows), scores, error)
+    return Pass(combined, drift + 8 * _underflow(rows), scores, error)
 
 
 def _underflow(rows: MemoryRows) -> float:
@@ -193,8 +191,9 @@ class Judged:
         heavier = (0.5 * (self.total + r)).low
         part = min(1.0, (Interval(r, r) / heavier).high) if heavier > 0 else float(r > 0)
         return replace(
-            self, value=self.value - Interval(0.0, part) * highest, total=self.total - r,
-            balance=ZERO, drift=self.drift + 2.0 * r * self.longest,
+            self, value=self.value - Interval(0.0, part) * highest,
+            total=self.total - Interval(0.0, r), balance=ZERO,
+            drift=self.drift + 2.0 * r * self.longest,
         )  # fmt: skip
 
 

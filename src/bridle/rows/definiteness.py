@@ -41,7 +41,7 @@ def definiteness(matrix: Callable[[], Array], precision: float) -> Definiteness:
     if not diagonal.min() >= 0:
         i = int(diagonal.argmin())
         return Definiteness(proof=f"K[{i}, {i}] is {diagonal[i]:.3g}")
-    c = gamma(n + 1) / (1.0 - gamma(n + 1))
+    c = gamma(n + 8) / (1.0 - gamma(n + 8))
     rounding = c * float(diagonal.sum())
     shift = failed = 0.0
     for shift in _shifts(rounding, precision * largest, n):

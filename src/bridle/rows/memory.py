@@ -247,7 +247,10 @@ class MemorySides:
     def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
         quick = Pass(joined, 0.0, self.rows.scores(joined), quick_error(self.rows, joined))
         look = quick.shifted(b) if self.free else quick
-        return loss_at(self.piece, self.loss, look.scores, look.error)
+        if np.isfinite(self.C):
+            return loss_at(self.piece, self.loss, look.scores, look.error)
+        margins = (self.y * look.scores - look.error)[self.piece.cost > 0]
+        return ZERO if (margins >= 1.0).all() else Interval(np.inf, np.inf)
 
     def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
         alpha = np.clip(alpha, 0.0, self.piece.upper)
@@ -321,7 +324,8 @@ class MemorySides:
         look = careful_look(self.rows, a, found.joined, 0.0)
         if self.free:
             b = self.best_bias(look.scores)
-            look = careful_look(self.rows, a, found.joined, b)
+            again = careful_look(self.rows, np.zeros(len(a)), found.joined, b)
+            look = replace(look, scores=again.scores, error=again.error)
         share = dual_share(self.piece, self.loss, found.alpha, look.combined, look.drift)
         judged = self._balanced(share)
         if judged.dual().low > found.judged.dual().low:

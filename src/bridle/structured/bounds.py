@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, U, gamma, product
+from bridle.objective.rounding import TINY, Interval, U, gamma, product
 
 # Bounds are themselves computed in floating point: this much more is certainly enough, for sums of
 # up to 2^40 terms that are not negative.
@@ -84,8 +84,8 @@ def excess_of(sums: Array, caps: Array, n: int) -> float:
         return float((sums[over] / caps[over]).max() * (1.0 + gamma(n + 4)) - 1.0)
 
 
-def dual_below(alpha: Array, errors: Errors) -> float:
-    """D of an exact combination that is no farther from alpha = (W, l), from below."""
+def dual_between(alpha: Array, errors: Errors) -> Interval:
+    """D of an exact combination that is no farther from alpha = (W, l): from below, and roughly."""
     squared = product(alpha[:-1], alpha[:-1])
     loss = float(alpha[-1])
     if errors != NONE:
@@ -93,4 +93,4 @@ def dual_below(alpha: Array, errors: Errors) -> float:
         squared = (
             squared + 2.0 * errors.features * length + errors.features * errors.features * MORE
         )
-    return (loss - squared * 0.5 - errors.loss).low
+    return loss - squared * 0.5 - Interval(0.0, errors.loss)

@@ -37,10 +37,11 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.threads import Threads, check_threads
 from bridle.objective.certificate import Source
-from bridle.objective.rounding import TINY, Interval, U, gamma, is_power_of_two, product
+from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma, is_power_of_two, product
+from bridle.objective.scaling import check_C
 from bridle.problems.base import ORACLE, Judgement, Problem
 from bridle.problems.exact import Exact
-from bridle.structured.bounds import MORE, NONE, Errors, dual_below, length_above, of_sum
+from bridle.structured.bounds import MORE, NONE, Errors, dual_between, length_above, of_sum
 from bridle.structured.oracle import Oracle
 from bridle.structured.sparse import Indices, SparseVector, sparse_vector
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +64,7 @@ class Constraint:
     terms: tuple[Indices, Array] | None = None
     factor: float = 1.0
     reach: float = 0.0  # the lengths of the two feature vectors that psi is the difference of
+    entries: int = 0  # how many these have
 
     def exact(self) -> dict[int, Fraction] | None:
         """Psi without rounding, or None if that is not known."""
@@ -82,7 +84,9 @@ class Constraint:
         """
         n = len(self.psi.values)
         value = self.loss - self.psi.dot(w)
-        error = gamma(n + SCALARS) * ((self.reach + self.psi.length) * length + self.loss)
+        error = gamma(max(n, self.entries) + SCALARS) * (
+            (self.reach + self.psi.length) * length + self.loss
+        )
         error += self.errors.features * length + self.errors.loss
         above = value + MORE * (error + n * TINY)
         return math.nextafter(above, math.inf) if error > 0 else above
@@ -183,11 +187,9 @@ class StructuredBase(Problem):
         sample_weight: ArrayLike | None,
         n_threads: int | None,
     ) -> None:
-        if not C > 0:
-            raise ValueError(f"C must be positive, got {C}")
         if n_rows < 1:
             raise ValueError("there are no samples")
-        self.C = float(C)
+        self.C = check_C(C)
         self.n_rows, self.n_features = n_rows, n_features
         self.n_threads = check_threads(n_threads)
         self.sample_weight = np.ones(n_rows)
@@ -252,7 +254,10 @@ class StructuredBase(Problem):
         w = check_vector(w, self.n_features, "w")
         if self.hard_margin:
             return (0.5 * product(w, w)).high if self._is_feasible(w) else np.inf
-        return (0.5 * product(w, w) + self._losses(w)).high
+        return self._primal(w).high
+
+    def _primal(self, w: Array) -> Interval:
+        return 0.5 * product(w, w) + self._losses(w)
 
     def losses(self, w: Array) -> float:
         """sum_i C_i max_y [Delta - w.psi], from above: by one oracle pass."""
@@ -276,7 +281,7 @@ class StructuredBase(Problem):
         word.
         """
         alpha = check_vector(alpha, self.n_features + 1, "alpha")
-        return dual_below(alpha, self.errors_of(alpha) or NONE)
+        return dual_between(alpha, self.errors_of(alpha) or NONE).low
 
     def errors_of(self, alpha: Any) -> Errors | None:
         """How far an exact combination is from a dual point that was judged; None of any other."""
@@ -294,11 +299,16 @@ class StructuredBase(Problem):
             alpha, errors, source = cut.alpha, cut.errors, "repair"
         # Part of every row's weight may stay with its truth, whose constraint is 0 >= 0.
         squared_norm = float(alpha[:-1] @ alpha[:-1])
-        scale = min(1.0, float(alpha[-1]) / squared_norm) if squared_norm > 0 else 1.0
+        scale = min(1.0, max(0.0, float(alpha[-1])) / squared_norm) if squared_norm > 0 else 1.0
         if scale != 1.0:
-            errors, source = errors.scaled(max(scale, 0.0), length_above(alpha)), "repair"
+            errors, source = errors.scaled(scale, length_above(alpha)), "repair"
             alpha = scale * alpha
-        return Judgement(w, 0.0, self.primal(w), *self._better(alpha, errors), source)
+        own, dual = self._better(alpha, errors)
+        primal = self._primal(w)
+        return Judgement(
+            w, 0.0, primal.high, own, dual.low, source, primal_rounding=primal.width,
+            dual_rounding=dual.width,
+        )  # fmt: skip
 
     def _mean_of(self, iterate: Any) -> tuple[Array | None, Errors]:
         """The dual point of an iterate, if something is known about it."""
@@ -312,11 +322,11 @@ class StructuredBase(Problem):
         slip = 2.0 * self._cost_slip * length_above(iterate.alpha)
         return iterate.alpha, Errors(errors.features + slip, errors.loss + slip)
 
-    def _better(self, alpha: Array, errors: Errors) -> tuple[Array, float]:
+    def _better(self, alpha: Array, errors: Errors) -> tuple[Array, Interval]:
         """A dual point of one's own with its value, or 0, where every weight is with the truth."""
-        dual = dual_below(alpha, errors)
-        if not dual > 0:
-            alpha, errors, dual = np.zeros(self.n_features + 1), NONE, 0.0
+        dual = dual_between(alpha, errors)
+        if not dual.low > 0:
+            alpha, errors, dual = np.zeros(self.n_features + 1), NONE, ZERO
         self._judged[_digest(alpha)] = errors
         return np.array(alpha), dual
 
@@ -325,16 +335,19 @@ class StructuredBase(Problem):
         alpha, errors = self._mean_of(iterate)
         alpha = np.zeros(self.n_features + 1) if alpha is None else alpha
         squared_norm = float(alpha[:-1] @ alpha[:-1])
-        scale = float(alpha[-1]) / squared_norm if squared_norm > 0 else 1.0
+        scale = max(0.0, float(alpha[-1])) / squared_norm if squared_norm > 0 else 1.0
         errors = errors.scaled(scale, length_above(alpha))
-        own = self._better(scale * alpha, errors)
+        own, dual = self._better(scale * alpha, errors)
         feasible = self._feasible(w)
         if feasible is not None:
-            primal = (0.5 * product(feasible, feasible)).high
-            return Judgement(feasible, 0.0, primal, *own, "solver")
+            primal = 0.5 * product(feasible, feasible)
+            return Judgement(
+                feasible, 0.0, primal.high, own, dual.low, "solver", primal_rounding=primal.width,
+                dual_rounding=dual.width,
+            )  # fmt: skip
         combination = getattr(iterate, "combination", None)
         proof = None if combination is None else combination.contradiction()
-        return Judgement(w, 0.0, np.inf, *own, "solver", proof)
+        return Judgement(w, 0.0, np.inf, own, dual.low, "solver", proof)
 
     def _feasible(self, w: Array) -> Array | None:
         """A multiple of w, as small as can be found, that certainly satisfies every constraint."""
@@ -476,7 +489,9 @@ class StructuredProblem(StructuredBase):
             terms = indices, np.concatenate([truth.values, -other.values])
         # Every entry of psi is a difference, rounded once, and a product, rounded once more.
         errors = Errors(gamma(3) * psi.length + len(psi.values) * TINY, 0.0)
-        return Constraint(psi, loss, errors, terms, factor, reach)
+        return Constraint(
+            psi, loss, errors, terms, factor, reach, len(truth.indices) + len(other.indices)
+        )
 
     def slips(self, w: Array) -> Array:  # noqa: D102
         rounding = getattr(self.oracle, "rounding", None)
