@@ -68,7 +68,10 @@ def _one_process(
         ]  # fmt: skip
         with output.open("wb") as out, errors.open("wb") as err:
             child = subprocess.Popen(
-                command, stdout=out, stderr=err, env=os.environ | {"TMPDIR": folder}
+                command,
+                stdout=out,
+                stderr=err,
+                env=os.environ | {"TMPDIR": folder, "OPENBLAS_NUM_THREADS": "1"},
             )
             hung = _watched(child, notes, options.patience)
         told = errors.read_text(errors="replace")
@@ -148,7 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time")
-    parser.add_argument("--patience", type=float, default=30, help="seconds for one input")
+    parser.add_argument("--patience", type=float, default=120, help="seconds for one input")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="for failing inputs")
     options = parser.parse_args()
     if options.seconds is None:

@@ -286,3 +286,12 @@ def test_the_bounds_of_a_certificate_are_rounded_up(primal, part):
     assert Fraction(found.relative_gap) >= (P - D) / P
     if found.dual > 1e-300:
         assert Fraction(found.suboptimality_bound) >= P / D - 1
+
+
+def test_what_is_taken_for_granted_is_said():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    problem = bridle.KernelProblem(X @ X.T, np.resize([1.0, -1.0], 30), kernel="precomputed")
+    found = bridle.solve(problem)
+    for told in (str(found.certificate), repr(found.certificate)):
+        assert "taken to be positive semi-definite" in told

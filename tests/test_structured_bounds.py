@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from bridle import Epochs, Gap, MulticlassSVC, solve
 from bridle.objective.point import Iterate
 from bridle.structured import StructuredProblem
-from bridle.structured.bounds import Errors, MeanIterate, dual_below
+from bridle.structured.bounds import Errors, MeanIterate, dual_between
 from bridle.structured.chain import ChainProblem
 from bridle.structured.ranking import RankingProblem
 
@@ -278,10 +278,10 @@ def test_starts_of_another_problem_prove_nothing():
 
 def test_the_dual_value_from_its_errors():
     alpha, errors = np.array([3.0, 4.0, 20.0]), Errors(0.5, 0.25)
-    assert dual_below(alpha, Errors(0.0, 0.0)) == pytest.approx(7.5, rel=1e-14)
+    assert dual_between(alpha, Errors(0.0, 0.0)).low == pytest.approx(7.5, rel=1e-14)
     exact = Fraction(20) - Fraction(1, 4) - Fraction(11, 2) ** 2 / 2
-    assert Fraction(dual_below(alpha, errors)) <= exact
-    assert dual_below(alpha, errors) == pytest.approx(float(exact), rel=1e-2)
+    assert Fraction(dual_between(alpha, errors).low) <= exact
+    assert dual_between(alpha, errors).low == pytest.approx(float(exact), rel=1e-2)
 
 
 def test_hard_margins_are_kept_exactly():

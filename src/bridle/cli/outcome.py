@@ -143,6 +143,7 @@ def _objective_report(model: Any) -> dict[str, Any]:
         "dual": certificate.dual,
         "relative_gap": certificate.relative_gap,
         "source": certificate.source,
+        "assumption": certificate.assumption,
     }
 
 
@@ -218,6 +219,8 @@ def _print(report: dict[str, Any], data: str, tested: bool) -> None:
         f"lam {report['lam']:.6g}; {seconds['solve']:.2g} s solving, "
         f"{seconds['certify']:.2g} s certifying"
     )
+    if report["assumption"]:
+        click.echo(report["assumption"])
     errors = f"training error {percent(report['error_train'])}"
     if tested:
         errors += f", test error {percent(report['error_test'])}"

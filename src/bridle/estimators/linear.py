@@ -479,8 +479,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         worst = max(self.certificates_, key=lambda c: c.relative_gap)
         by_choice = self.early_stopping and self.status_ is Status.BUDGET
         if worst.relative_gap > self.tol and not by_choice:
-            hint = "raise max_iter or max_seconds, scale the features, or lower C"
-            message = f"{self.message_} ({hint})"
+            hint = " (raise max_iter or max_seconds, scale the features, or lower C)"
+            message = self.message_ + (hint if self.status_ is not Status.INFEASIBLE else "")
             warnings.warn(GapWarning(message, worst, self.tol), stacklevel=5)
         folds = found.calibrated
         if folds is not None and folds.worst_gap > self.tol:

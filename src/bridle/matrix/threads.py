@@ -34,6 +34,7 @@ class Threads(Executor):
     def __init__(self, most: int, name: str = "bridle") -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._closed = False
         for k in range(most):
             thread = threading.Thread(target=self._serve, name=f"{name}-{k}")
             try:
@@ -44,6 +45,8 @@ class Threads(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """The result to come; here it is, if there are no threads."""
+        if self._closed:
+            raise RuntimeError("these threads were shut down")
         future: Future[T] = Future()
 
         def run() -> None:
@@ -62,6 +65,7 @@ class Threads(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads once the work is done."""
+        self._closed = True
         for _ in self._threads:
             self._work.put(None)
         if wait:

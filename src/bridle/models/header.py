@@ -122,12 +122,12 @@ def check_info(info: Mapping[str, Any], n_classes: int, n_functions: int) -> Non
 def csr_from_parts(arrays: Mapping[str, NDArray[Any]], name: str, n_features: int) -> Any:
     """The CSR matrix of the arrays name_values, name_indices and name_indptr; see `check_matrix`.
 
-    ValueError also if dense rows of that width were more than the machine can hold.
+    ValueError also if a row of that width were more than the machine can hold.
     """
     from scipy.sparse import csr_matrix
 
     values, indices, indptr = (arrays[f"{name}_{part}"] for part in ("values", "indices", "indptr"))
     shape = (len(indptr) - 1, n_features)
     check_stored(CsrArrays(values, indices, indptr, shape))
-    check_width(max(1, shape[0]) * n_features)
+    check_width(n_features)
     return csr_matrix((values, indices, indptr), shape=shape)

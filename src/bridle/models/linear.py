@@ -10,7 +10,7 @@ import numpy as np
 from bridle.errors import ModelError
 from bridle.files.container import count, string
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, check_matrix, is_sparse
+from bridle.matrix.door import as_matrix, check_matrix, check_width, is_sparse
 from bridle.models.deciding import (
     check_multi_class,
     class_scores,
@@ -241,7 +241,9 @@ class LinearModel:
 def _coef(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "coef" in arrays:
         return _doubles(arrays["coef"])
-    return csr_from_parts(arrays, "coef", count(fields["n_features"])).astype(np.float64)
+    coef = csr_from_parts(arrays, "coef", count(fields["n_features"])).astype(np.float64)
+    check_width(coef.shape[0] * coef.shape[1] // 8)  # made dense to score with
+    return coef
 
 
 def _doubles(array: NDArray[Any]) -> Array:

@@ -18,7 +18,6 @@ from bridle.files.schema import (
     NUMBER,
     POSITIVE,
     SCALE,
-    SMALL,
     STRING,
     TABLE,
     Arrays,

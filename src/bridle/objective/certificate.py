@@ -58,7 +58,8 @@ class Certificate:
     def __repr__(self) -> str:
         return (
             f"Certificate(primal={self.primal!r}, dual={self.dual!r}, source={self.source!r}: "
-            f"relative gap {self.relative_gap:.1e})"
+            f"relative gap {self.relative_gap:.1e}"
+            + (f"; {self.assumption})" if self.assumption else ")")
         )
 
     def __str__(self) -> str:

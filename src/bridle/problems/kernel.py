@@ -453,6 +453,11 @@ class KernelProblem(Problem):
             self.found_indefinite(found.proof)
         elif self.assumption is None:
             self.shift = found.shift
+            if self.shift > 0:
+                self.assumption = (
+                    f"the kernel matrix is taken to be positive semi-definite, as it certainly is "
+                    f"with {self.shift:.1e} more on its diagonal"
+                )
 
     def _definiteness(self, chosen: NDArray[np.intp]) -> Definiteness:
         """Of the kernel among these rows, errors of its values included."""

@@ -30,6 +30,8 @@ from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 # A callback sees the newest record, taken at a certificate; returning True ends the run.
 Callback = Callable[[Record], bool | None]
 
+NOTHING_MORE = "since the solver found nothing more to improve"
+
 DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
 
 
@@ -285,7 +287,7 @@ class _Run:
         return (
             self._infeasible()
             or self.stop.verdict(self.progress())
-            or Verdict(Status.STALLED, "since the solver found nothing more to improve")
+            or Verdict(Status.STALLED, self._limit() if self._is_rounding() else NOTHING_MORE)
         )
 
     def out_of_range(self, what: str) -> Verdict:

@@ -514,7 +514,7 @@ class StructuredProblem(StructuredBase):
         if self.executor is not None:
             return list(self.executor.map(_Asker(self, w), range(self.n_rows)))
         if self.n_threads > 1:
-            with Threads(self.n_threads) as pool:
+            with Threads(min(self.n_threads, self.n_rows)) as pool:
                 return list(pool.map(_Asker(self, w), range(self.n_rows)))
         return [self.constraint(i, w) for i in range(self.n_rows)]
 

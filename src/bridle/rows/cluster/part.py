@@ -388,6 +388,7 @@ class _State:
     def alpha(self) -> Array:
         out = np.empty(len(self.y))
         self.descent.alpha(out)
+        out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
         return np.clip(out, 0.0, self.upper)  # float32 may have rounded past the bound
 
     def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
