@@ -18,6 +18,7 @@ from bridle.files.schema import (
     NUMBER,
     POSITIVE,
     SCALE,
+    SMALL,
     STRING,
     TABLE,
     Arrays,
