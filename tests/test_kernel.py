@@ -322,7 +322,6 @@ def pegasos_twin(problem, order, batch, project):
 @pytest.mark.parametrize("bias", ["none", "regularised"])
 @pytest.mark.parametrize(("batch", "project"), [(1, False), (1, True), (5, True), (20, False)])
 def test_kernel_pegasos_equals_its_twin(bias, batch, project):
-
     X, y = make_data(100)
     weight = np.random.default_rng(4).random(100) + 0.5
     problem = bridle.KernelProblem(X, y, 3.0, bias=bias, sample_weight=weight)
