@@ -6,6 +6,7 @@ import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from bridle import _core
 from bridle.objective.kernels import Kernel, kernel_from
 from bridle.objective.kernels.rbf import Rbf
 from bridle.problems.kernel import Expansion, IndefiniteKernelError
@@ -157,17 +158,48 @@ def test_smo_same_bits_for_any_number_of_threads():
         assert np.array_equal(found[0].alpha, other.alpha)
 
 
-def test_smo_keeps_its_cache_within_the_budget():
-    from bridle import _core
+def smo_steps(problem, set_size, cache_bytes):
+    """What the solver runs, from zero."""
+    zeros = np.zeros(problem.n_rows)
+    return _core.steps.smo(
+        problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost, zeros,
+        zeros, problem.bias == "free", set_size, cache_bytes, 1,
+    )  # fmt: skip
 
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_scores_of_rows_left_out_follow_when_these_come_back(bias):
+    problem = bridle.KernelProblem(*make_data(400, 5), 10.0, bias=bias)
+    steps, alpha = smo_steps(problem, 16, 1 << 24), np.empty(400)
+    left_out = []
+    for _ in range(5):
+        left_out.append(400 - steps.run(60).n_active)
+        steps.unshrink()
+        kept = steps.run(1).dual  # summed from the scores of all rows
+        steps.alpha(alpha)
+        assert kept == pytest.approx(problem.dual(alpha), rel=1e-8)
+    assert max(left_out) > 200
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_what_is_left_of_the_rows_again_and_again_is_enough(bias):
+    problem = bridle.KernelProblem(*make_data(400, 5), 10.0, bias=bias)
+    steps, active = smo_steps(problem, 16, 1 << 24), []
+    for _ in range(1000):
+        report = steps.run(20)
+        active.append(report.n_active)
+        if report.stuck:
+            break
+    assert len(set(active)) > 3
+    best = bridle.solve(problem, stop=bridle.Gap(1e-8)).certificate.dual
+    assert report.dual == pytest.approx(best, rel=1e-3)
+
+
+def test_smo_keeps_its_cache_within_the_budget():
     X, y = make_data(800, 5)
     problem = bridle.KernelProblem(X, y, 100.0, bias="free")
     budget = 10 * 800 * 8
-    zeros = np.zeros(800)
-    kernel = _core.steps.smo(
-        problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost, zeros,
-        zeros, True, 64, budget, 1,
-    )  # fmt: skip
+    kernel = smo_steps(problem, 64, budget)
     for _ in range(50):
         kernel.run(8)
     assert 0 < kernel.cache_peak_bytes <= budget
@@ -290,8 +322,6 @@ def pegasos_twin(problem, order, batch, project):
 @pytest.mark.parametrize("bias", ["none", "regularised"])
 @pytest.mark.parametrize(("batch", "project"), [(1, False), (1, True), (5, True), (20, False)])
 def test_kernel_pegasos_equals_its_twin(bias, batch, project):
-    from bridle import _core
-
     X, y = make_data(100)
     weight = np.random.default_rng(4).random(100) + 0.5
     problem = bridle.KernelProblem(X, y, 3.0, bias=bias, sample_weight=weight)

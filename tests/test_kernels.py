@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, HeldOutLoss, LinearProblem, Steps, _core, solve
@@ -170,6 +172,83 @@ def test_pegasos_equals_its_twin(loss, output, batch, project):
     assert Z.T @ iterate.alpha == pytest.approx(iterate.w, rel=1e-8, abs=1e-8)
 
 
+def sgd_settings(rho, bias_rate=0.0):
+    """Steps of constant length: the scale of the weights is soon too small, and is absorbed."""
+    return _core.steps.SgdSettings(
+        rate=_core.steps.Rate(rho, 0.0, 0.0), steps_before=0, batch=1, radius=np.inf,
+        bias_rate=bias_rate, sampling="epochs", bucket=1, keep_random=False,
+    )  # fmt: skip
+
+
+def outputs(steps, which, problem):
+    """w and b, and alpha."""
+    w, alpha = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
+    b = steps.output(which, w, alpha)
+    return np.append(w[:-1], b), alpha
+
+
+def sgd_twin(problem, rho, bias_rate, order):
+    """(w, b) and alpha before every step, and after the last."""
+    Z = np.asarray(problem.X.todense()) * problem.y[:, None]
+    w, b, alpha = np.zeros(problem.n_features), 0.0, np.zeros(problem.n_rows)
+    for i in order:
+        yield np.append(w, b), alpha.copy()
+        wrong = Z[i] @ w + problem.y[i] * b < 1
+        length = rho * len(Z) * problem.cost[i] * wrong
+        alpha *= 1 - rho
+        alpha[i] += length
+        w = (1 - rho) * w + length * Z[i]
+        b += bias_rate * length * problem.y[i]
+    yield np.append(w, b), alpha
+
+
+@pytest.mark.parametrize("bias_rate", [0.0, 0.3])
+def test_averages_of_sgd_and_its_free_bias_equal_their_twin(bias_rate):
+    problem = matrix.small_problem("hinge", "free", "float64", "csr-32", C=0.01)
+    m, rho = problem.n_rows, 0.2
+    assert (1 - rho) ** (4 * m) < 1e-9**3  # so often is the scale absorbed
+    steps = _core.steps.stochastic_gradient(
+        problem.rows.view, "hinge", problem.signed_cost, problem.squared_norms,
+        np.zeros(problem.n_features + 1), 0.0, np.zeros(m), sgd_settings(rho, bias_rate),
+    )  # fmt: skip
+    rng, twin_rng = _core.Rng(5), _core.Rng(5)
+    steps.run(m, rng)
+    steps.restart_average()
+    steps.run(3 * m, rng)
+    order = np.concatenate([permutation(twin_rng, m) for _ in range(4)])
+    weights, alphas = map(np.array, zip(*sgd_twin(problem, rho, bias_rate, order), strict=True))
+    # S v - u is a difference of sums up to 1e9 times as large as what is left of it.
+    for which, chosen in (("last", [4 * m]), ("average", np.arange(m, 4 * m))):
+        w, alpha = outputs(steps, which, problem)
+        assert w == pytest.approx(weights[chosen].mean(axis=0), rel=1e-6, abs=1e-7)
+        assert alpha == pytest.approx(alphas[chosen].mean(axis=0), rel=1e-6, abs=1e-7)
+
+
+def test_averages_over_parts_of_the_data_are_booked_on_their_rows():
+    whole = matrix.small_problem("hinge", "none", "float64", "csr-32", C=0.01)
+    m, rho, ends = whole.n_rows, 0.05, (0, 50, whole.n_rows)
+    parts = [
+        LinearProblem(whole.X[a:b], whole.y[a:b], whole.C, sample_weight=whole.sample_weight[a:b])
+        for a, b in itertools.pairwise(ends)
+    ]
+    inputs = [(p.rows.view, p.signed_cost, p.squared_norms) for p in parts]
+    rows, signed_cost, squared_norms = inputs[0]
+    steps = _core.steps.stochastic_gradient(
+        rows, "hinge", signed_cost, squared_norms, np.zeros(whole.n_features + 1), 0.0,
+        np.zeros(m), sgd_settings(rho),
+    )  # fmt: skip
+    steps.restart_average()
+    rng, twin_rng, order = _core.Rng(5), _core.Rng(5), []
+    for part, first, arrays in zip(parts, ends[:-1], inputs, strict=True):
+        steps.enter(*arrays, first)
+        steps.run(part.n_rows, rng)
+        order += list(first + permutation(twin_rng, part.n_rows))
+    weights, alphas = map(np.array, zip(*sgd_twin(whole, rho, 0.0, order), strict=True))
+    w, alpha = outputs(steps, "average", whole)
+    assert w == pytest.approx(weights[:-1].mean(axis=0), rel=1e-9, abs=1e-12)
+    assert alpha == pytest.approx(alphas[:-1].mean(axis=0), rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize("sampling", ["iid", "without-replacement", "epochs"])
 @pytest.mark.parametrize("output", ["last", "average", "tail-average", "random"])
 @pytest.mark.parametrize("start", ["zero", "random"])
@@ -254,20 +333,43 @@ def test_drawn_rows_show_the_gap_of_those_that_rest():
     assert active + resting == pytest.approx(gap, rel=0.1)
 
 
-def test_blocks_do_not_mind_the_threads():
-    X, y = make_corpus(20_000, seed=0)
-    problem = LinearProblem(X[:, :2000].tocsr(), y, 1.0)
-    states = []
-    for n_threads in (1, 2, 3, 5):
-        kernel, rng = dcd_kernel(problem, 3, n_threads), _core.Rng(0)
+def problem_for_blocks(loss="hinge", bias="none"):
+    """Enough rows for blocks, of so few features that they stand in each other's way.
+
+    Their steps together go too far, and are shortened.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 50)) + 0.5
+    y = np.where(X @ rng.normal(size=50) + rng.normal(size=len(X)) > 3, 1.0, -1.0)
+    return LinearProblem(X, y, 0.01, loss=loss, bias=bias, bias_scale=2.0)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 4])
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_dual_that_dcd_keeps_is_that_of_its_alpha(loss, bias, n_blocks):
+    problem = problem_for_blocks(loss, bias)
+    kernel, rng = dcd_kernel(problem, n_blocks), _core.Rng(0)
+    for _ in range(4):
+        kept = kernel.visit(rng, 8, 1.0).dual
+        alpha, w = state_of(kernel)
+        assert kept == pytest.approx(problem.dual(np.clip(alpha, 0, problem.upper)), rel=1e-9)
+        assert w[:-1] == pytest.approx(problem.X.T @ (alpha * problem.y), abs=1e-9)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+def test_blocks_do_not_mind_the_threads(bias):
+    problem, states = problem_for_blocks(bias=bias), []
+    for n_blocks, n_threads in ((1, 1), (3, 1), (3, 2), (3, 3), (3, 5)):
+        kernel, rng = dcd_kernel(problem, n_blocks, n_threads), _core.Rng(0)
         for _ in range(3):
-            done = kernel.visit(rng, 32, 1.0)
+            kernel.visit(rng, 8, 1.0)
         states.append(state_of(kernel))
-        assert done.dual == pytest.approx(problem.dual(np.clip(states[0][0], 0, 1)), rel=1e-4)
-    for alpha, w in states[1:]:
-        assert np.array_equal(alpha, states[0][0])
-        assert np.array_equal(w, states[0][1])
-    assert states[0][1][:-1] == pytest.approx(problem.weights(states[0][0]), abs=1e-4)
+    alone, first, *others = states
+    assert not np.array_equal(alone[0], first[0])  # or there were no blocks
+    for alpha, w in others:
+        assert np.array_equal(alpha, first[0])
+        assert np.array_equal(w, first[1])
 
 
 @pytest.mark.parametrize("bias", ["none", "regularised"])

@@ -255,20 +255,21 @@ def test_complete_epochs_certify_with_the_solvers_own_point():
     assert solve(problem, SgdR(), stop=Epochs(8)).certificate.source == "repair"
 
 
-def test_the_free_dual_bound_is_the_dual():
+@pytest.mark.parametrize("repeat", [1, 6])
+def test_the_free_dual_bound_is_the_dual(repeat):
     problem, epochs = matrix.small_problem(), 50
     m, lam = problem.n_rows, problem.lam
     kernel = _core.steps.margin_perceptron(
         problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=0,
-        repeat=1, repeats="exact", sampling="epochs", bucket=1,
+        repeat=repeat, repeats="exact", sampling="epochs", bucket=1,
     )  # fmt: skip
     kernel.run(epochs * m, _core.Rng(0))
     t = kernel.presented
     a, counts = np.empty(problem.n_features + 1), np.empty(m)
     kernel.output(a, counts)
     free = (kernel.weighted_sum / t - kernel.squared_norm / (2 * lam * t * t)) / lam
-    assert free == pytest.approx(problem.dual(problem.cost * counts / epochs), rel=1e-9)
+    assert free == pytest.approx(problem.dual(problem.cost * counts / (epochs * repeat)), rel=1e-9)
 
 
 def test_the_estimated_gap_comes_near_the_true_one():

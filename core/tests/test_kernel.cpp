@@ -4,6 +4,7 @@
 #include "kernel/smo.hpp"
 
 #include <memory>
+#include <numeric>
 
 using namespace bridle;
 
@@ -37,6 +38,25 @@ template <RowsLike Rows> void values_equal_formulas(const Rows &rows, const Samp
         CHECK(close(K[i * m + j], expected(name, with, product, distance) + 0.25, 1e-8));
       }
     }
+  }
+}
+
+void a_given_matrix_gets_the_constant(const Sample &sample) {
+  const int64_t n = sample.n_features;
+  const MatrixSource<double, double> source({sample.dense.data(), n, n, 0}, 0.25);
+  std::vector<int64_t> all(n);
+  std::iota(all.begin(), all.end(), int64_t{0});
+  std::vector<double> columns(n * n);
+  std::vector<double *> out(n);
+  for (int64_t c = 0; c < n; ++c)
+    out[c] = columns.data() + c * n;
+  Panels<double> panels;
+  source.pack(all, panels);
+  source.block(panels, all, out.data());
+  for (int64_t i = 0; i < n; ++i) {
+    CHECK(source.diagonal(i) == sample.dense[i * n + i] + 0.25);
+    for (int64_t c = 0; c < n; ++c)
+      CHECK(out[c][i] == sample.dense[i * n + c] + 0.25);
   }
 }
 
@@ -85,6 +105,7 @@ int main() {
   const Sample sample(70, 12, 8);
   values_equal_formulas(sample.csr(), sample);
   values_equal_formulas(sample.full(), sample);
+  a_given_matrix_gets_the_constant(sample);
   smo_reaches_the_optimum(sample);
   nothing_is_chosen_of_nothing();
 }
