@@ -263,8 +263,8 @@ class Copy:
             done = run([str(folder / output)], folder, self.env, limit)
             if done.code != 0:
                 last = (done.output.strip().splitlines() or [""])[-1]
-                said = done.failure if done.code is None or done.code < 0 else last[:100]
-                return f"{target}.cpp: {said}"
+                said = done.failure if done.code is None or done.code < 0 else last[:200]
+                return f"{target}.cpp: {said}".replace(f"{self.root}/", "")
         return None
 
     def compile_module(self, file: str) -> None:
