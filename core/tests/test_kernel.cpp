@@ -85,6 +85,36 @@ void smo_reaches_the_optimum(const Sample &sample) {
   }
 }
 
+// F and D of a working set follow its alpha, though variables meet both of their bounds.
+void a_working_set_knows_where_it_is(const Sample &sample, bool free_bias) {
+  const int64_t q = 8, n = sample.n_features;
+  Rng rng(9);
+  for (int draw = 0; draw < 50; ++draw) {
+    WorkingSet set;
+    set.resize(q);
+    set.K.assign(q * q, 0.0);
+    for (int64_t i = 0; i < q; ++i) {
+      set.a[i] = rng.uniform(), set.cost[i] = 1, set.f[i] = 2 * rng.uniform() - 1;
+      set.y[i] = rng.uniform() < 0.5 ? 1 : -1;
+      for (int64_t j = 0; j < q; ++j)
+        for (int64_t k = 0; k < n; ++k)
+          set.K[i * q + j] += sample.dense[i * n + k] * sample.dense[j * n + k];
+    }
+    const WorkingSet before = set;
+    CHECK((free_bias ? set.optimise_pairs() : set.optimise_singles()) > 0);
+    double rise = 0;
+    for (int64_t i = 0; i < q; ++i) {
+      CHECK(set.a[i] >= 0 && set.a[i] <= 1);
+      double f = before.f[i];
+      for (int64_t j = 0; j < q; ++j)
+        f += set.K[i * q + j] * set.y[j] * (set.a[j] - before.a[j]);
+      CHECK(close(set.f[i], f));
+      rise -= 0.5 * set.y[i] * (set.a[i] - before.a[i]) * (before.f[i] + f);
+    }
+    CHECK(close(set.dual, rise));
+  }
+}
+
 // Differences whose squares underflow, and values that are no numbers, choose no pair.
 void nothing_is_chosen_of_nothing() {
   for (const double f : {1e-200, std::nan("")}) {
@@ -107,5 +137,7 @@ int main() {
   values_equal_formulas(sample.full(), sample);
   a_given_matrix_gets_the_constant(sample);
   smo_reaches_the_optimum(sample);
+  a_working_set_knows_where_it_is(sample, false);
+  a_working_set_knows_where_it_is(sample, true);
   nothing_is_chosen_of_nothing();
 }

@@ -3,6 +3,7 @@
 #include "rows/append.hpp"
 #include "rows/gram.hpp"
 #include "rows/passes.hpp"
+#include "rows/product.hpp"
 
 #include <stdexcept>
 
@@ -49,6 +50,18 @@ template <RowsLike Rows> void passes_equal_plain_loops(const Rows &rows, const S
   }
 }
 
+template <RowsLike Rows>
+void products_of_rows_equal_plain_loops(const Rows &rows, const Sample &sample) {
+  const int64_t n = sample.n_features;
+  for (int64_t i = 0; i < 9; ++i)
+    for (int64_t j = 0; j < 9; ++j) {
+      double expected = rows.bias * rows.bias;
+      for (int64_t k = 0; k < n; ++k)
+        expected += sample.dense[i * n + k] * sample.dense[j * n + k];
+      CHECK(close(row_product(rows, i, j), expected));
+    }
+}
+
 void rows_are_copied_behind_others(const Sample &sample) {
   const auto rows = sample.csr();
   const int64_t chosen[] = {3, 1};
@@ -74,5 +87,7 @@ int main() {
     passes_equal_plain_loops(sample.csr(bias), sample);
     passes_equal_plain_loops(sample.full(bias), sample);
   }
+  products_of_rows_equal_plain_loops(sample.csr(0.5), sample);
+  products_of_rows_equal_plain_loops(sample.full(0.5), sample);
   rows_are_copied_behind_others(sample);
 }
