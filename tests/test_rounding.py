@@ -295,3 +295,12 @@ def test_what_is_taken_for_granted_is_said():
     found = bridle.solve(problem)
     for told in (str(found.certificate), repr(found.certificate)):
         assert "taken to be positive semi-definite" in told
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_costs_that_float32_cannot_see_end_a_run(loss, bias):
+    X, y = small()
+    problem = bridle.LinearProblem(X.astype(np.float32), y, 1e-51, loss=loss, bias=bias)
+    found = bridle.solve(problem, "dcd", stop=bridle.Gap(1e-9) | bridle.Epochs(150))
+    assert found.certificate.dual <= found.certificate.primal

@@ -98,6 +98,8 @@ class DualCoordinateDescent(Solver):
             descent.weights(w)
             split, b = problem.split(w, descent.bias)
             certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
+            if done.whole and not done.visits:  # in float32, say, no row costs anything
+                return
             if certificate is not None:
                 watch.learn(certificate.relative_gap)
                 # More than the active rows show: the others deserve a look. (They get it anyway in
