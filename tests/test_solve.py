@@ -8,7 +8,18 @@ import threading
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, LinearProblem, Seconds, Status, Steps, solve
+from bridle import (
+    Epochs,
+    Gap,
+    LinearProblem,
+    Seconds,
+    Status,
+    Steps,
+    StochasticGradientDescent,
+    ValidationLoss,
+    _core,
+    solve,
+)
 from bridle.solvers import Pegasos
 from sklearn.svm import SVC
 from sklearn.svm import LinearSVC as PeerLinearSVC
@@ -147,3 +158,59 @@ def test_trace_has_columns():
     assert np.all(np.diff(solution.trace["primal"]) <= 0)
     assert np.all(np.diff(solution.trace["dual"]) >= 0)
     assert set(solution.trace.as_dicts()[0]) >= {"epoch", "seconds_solver", "relative_gap"}
+
+
+HOVERING = {"rate": "constant", "eta0": 0.5}  # so that the last iterate is hardly ever the best
+
+
+@pytest.mark.parametrize("output", ["last", "average", "tail-average", "random"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_final_iterate_is_what_the_solver_proposed_last(output, seed):
+    problem = matrix.small_problem()
+    solver = StochasticGradientDescent(output=output, **HOVERING)
+    iterates = solver.iterates(problem, rng=_core.Rng(seed))
+    for _ in range(7):
+        proposed = next(iterates)
+    final = solve(problem, solver, stop=Epochs(7), seed=seed, keep="final")
+    assert np.array_equal(final.w, proposed.w)
+    assert final.b == proposed.b
+    assert final.certificate.primal == pytest.approx(problem.primal(final.w, final.b), rel=1e-12)
+    assert final.scores == pytest.approx(problem.scores(final.w, final.b))
+    best = solve(problem, solver, stop=Epochs(7), seed=seed)
+    assert best.certificate.dual == final.certificate.dual
+    last = final.trace[-1]
+    assert last.primal_now == final.certificate.primal
+    assert last.primal == best.certificate.primal <= final.certificate.primal
+    assert best.certificate.primal == min(final.trace["primal_now"])
+
+
+def test_a_hovering_iterate_is_worse_than_the_best():
+    problem = matrix.small_problem()
+    solver = StochasticGradientDescent(**HOVERING)
+    runs = [
+        [solve(problem, solver, stop=Epochs(9), seed=k, keep=keep) for keep in ("best", "final")]
+        for k in range(5)
+    ]
+    assert any(final.certificate.primal > best.certificate.primal for best, final in runs)
+
+
+def test_rules_stop_by_what_is_kept():
+    problem, goal = matrix.small_problem(), 0.2
+    solver = StochasticGradientDescent(**HOVERING)
+    for seed in range(5):
+        final = solve(problem, solver, stop=Gap(goal) | Epochs(60), seed=seed, keep="final")
+        assert final.converged == (final.certificate.relative_gap <= goal)
+        assert f"gap of {final.certificate.relative_gap:.1e}" in final.message
+        earlier = [(r.primal_now - r.dual) / r.primal_now for r in final.trace[:-1]]
+        assert not any(gap <= goal for gap in earlier)
+
+
+def test_the_final_iterate_is_kept_whatever_a_rule_would_choose():
+    problem = matrix.small_problem()
+    watch = ValidationLoss(problem.X[:30], problem.y[:30], patience=2) | Epochs(12)
+    solver = StochasticGradientDescent(**HOVERING)
+    final = solve(problem, solver, stop=watch, keep="final")
+    assert final.certificate.primal == final.trace[-1].primal_now
+    assert "held-out loss of" not in final.message
+    with pytest.raises(ValueError, match='keep must be "best" or "final", got \'last\''):
+        solve(problem, keep="last")

@@ -359,3 +359,24 @@ def test_help_shows_examples() -> None:
     told = run("train", "--help").stdout
     for line in ("bridle train - log.model", "-s 3 -c 1 -B 1", "--hash-bits 18"):
         assert line.replace("bridle train - log", "| bridle train - log") in told
+
+
+HOVERING = ("--solver", "sgd", "--set", "rate=constant", "--set", "eta0=0.5", "--gap", 0)
+
+
+def test_the_final_weights_are_written_on_request(folder: Path, tmp_path: Path) -> None:
+    line = ("train", folder / "two.svm", tmp_path / "m", *HOVERING, "--max-epochs", 7)
+    told = {}
+    for keep in ("best", "final"):
+        trace = tmp_path / f"{keep}.jsonl"
+        result = run(*line, "--keep", keep, "--trace", trace, "--json")
+        assert result.exit_code == 3, result.output
+        told[keep] = json.loads(result.stdout)
+        assert load_model(tmp_path / "m").certificate.primal == told[keep]["primal"]
+    records = [json.loads(row) for row in trace.read_text().splitlines()]
+    assert told["final"]["primal"] == records[-1]["primal_now"]
+    assert told["best"]["primal"] == min(record["primal_now"] for record in records)
+    assert told["final"]["dual"] == told["best"]["dual"] == records[-1]["dual"]
+    refused = run("train", "-", tmp_path / "m", "--lam", 1, "--keep", "final")
+    assert refused.exit_code == 2
+    assert "--keep" in refused.stderr

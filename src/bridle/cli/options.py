@@ -16,6 +16,7 @@ from bridle.cli.shared import (
     Positive,
     Size,
     json_option,
+    keep_option,
     loss_option,
     seed_option,
     table_options,
@@ -73,6 +74,7 @@ _objective_options = group(
         "--set", "settings", multiple=True, metavar="KEY=VALUE",
         help="A hyper-parameter of the solver; may be repeated.",
     ),
+    keep_option,
     loss_option,
     click.option(
         "--bias", type=click.Choice(["none", "regularised", "free"]),
@@ -206,6 +208,7 @@ class TrainOptions:
     gap: float
     solver: str
     settings: tuple[str, ...]
+    keep: Any
     loss: str
     bias: Any
     bias_scale: float

@@ -120,6 +120,10 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
     help="Of the random orders: the same seed gives the same model.",
 )  # fmt: skip
+keep_option = click.option(
+    "--keep", type=click.Choice(["best", "final"]), default="best", show_default=True,
+    help="Which weights: the best that were certified, or the last that the solver proposed.",
+)  # fmt: skip
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
 )

@@ -261,7 +261,7 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     # Of a kernel machine "auto" is more than a solver: small ones go on to the last digits.
     by_name = options.kernel is not None and options.solver == "auto" and not options.settings
     chosen = "auto" if by_name else solver
-    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves)
+    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves, keep=options.keep)
 
 
 def validate(options: TrainOptions, data: Path, solver: Any) -> bool:
@@ -306,7 +306,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
         click.echo(f"bridle: the model has no --proof: {found.lost}", err=True)
     info = {
         "settings": list(options.settings), "seed": options.seed, "gap": options.gap,
-        **_columns_info(given.columns),
+        "keep": options.keep, **_columns_info(given.columns),
     }  # fmt: skip
     zero_based = found.model.zero_based if given.zero_based is None else given.zero_based
     model = replace(found.model, info=found.model.info | info, zero_based=zero_based)

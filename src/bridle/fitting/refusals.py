@@ -81,10 +81,10 @@ WAYS: dict[str, Way] = {
     "stream": Way(
         "a stream is learned without {name}: {why}",
         _same(
-            _SEEN_ONCE, "gap", "solver", "settings", "bias_scale", "class_weight", "multi_class",
-            "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS, "max_seconds",
-            "max_epochs", "label_column", "hash_bits", "threads", "seed", "test", "proof", "trace",
-            "memory", "dask", "checkpoint", "every", "resume",
+            _SEEN_ONCE, "gap", "solver", "settings", "keep", "bias_scale", "class_weight",
+            "multi_class", "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS,
+            "max_seconds", "max_epochs", "label_column", "hash_bits", "threads", "seed", "test",
+            "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
         )
         | {"C": "it has no number of rows: give --lam"},
     ),
