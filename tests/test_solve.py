@@ -16,11 +16,15 @@ from bridle import (
     Status,
     Steps,
     StochasticGradientDescent,
+    Suboptimality,
     ValidationLoss,
     _core,
     solve,
 )
+from bridle.objective.certificate import Certificate, Record
+from bridle.objective.point import Iterate
 from bridle.solvers import Pegasos
+from bridle.solving import loop
 from sklearn.svm import SVC
 from sklearn.svm import LinearSVC as PeerLinearSVC
 
@@ -214,3 +218,65 @@ def test_the_final_iterate_is_kept_whatever_a_rule_would_choose():
     assert "held-out loss of" not in final.message
     with pytest.raises(ValueError, match='keep must be "best" or "final", got \'last\''):
         solve(problem, keep="last")
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton", "pegasos", "ocas"])
+@pytest.mark.parametrize("tol", [0.3, 1e-2])
+def test_a_gap_may_be_relative_to_the_dual_value(solver, tol):
+    problem = matrix.small_problem()
+    found = solve(problem, solver, stop=Gap(tol, relative_to="dual") | Epochs(10**4))
+    assert found.converged
+    assert found.certificate.primal / found.certificate.dual - 1 <= tol
+    bound = found.certificate.suboptimality_bound
+    assert found.message.endswith(f"gap of {bound:.1e} of the dual value; asked for {tol:.3g}")
+
+
+def test_a_gap_relative_to_the_dual_value_is_the_smaller_part_of_the_primal_value():
+    rule = Gap(0.25, relative_to="dual")
+    assert rule.gap == 0.25 / 1.25
+    assert (Gap(0.21) | rule).goal == Gap(0.21)
+    assert (Gap(0.19) | rule).goal is rule
+    assert Gap(float("inf"), relative_to="dual").gap == 1.0
+    # P = 5, D = 4: (P - D) / P = 0.2 and P / D - 1 = 0.25, rounded up.
+    met = Certificate(5.0, 4.0)
+    assert Gap(0.2).of(met) == pytest.approx(0.2)
+    assert rule.of(met) == pytest.approx(0.25)
+    assert rule.of(met) >= 0.25
+    assert rule.of(Certificate(5.0, 0.0)) == float("inf")
+    with pytest.raises(ValueError, match='relative_to must be "primal" or "dual"'):
+        Gap(0.1, relative_to="optimum")
+
+
+def test_certificates_are_timed_for_a_gap_relative_to_the_dual_value():
+    # An estimate of (P - D) / P that is below tol, while P / D - 1 is not, is no reason for one.
+    problem, goal = matrix.small_problem(), Gap(1.0, relative_to="dual")
+    run = loop._Run(problem, goal, (), np.dtype(np.float64), next_epoch=100.0)
+    run.trace.append(Record(10.0, 0.0, 0.0, 5.0, 1.0))
+    for estimate, due in ((0.8, False), (0.51, False), (0.49, True)):
+        run.last = Iterate(10, 10.0, np.zeros(problem.n_features), gap_estimate=estimate)
+        assert run.certificate_due() == due
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sgd-s"])
+def test_the_first_iterate_near_a_known_optimum_ends_the_run(solver):
+    problem, tol = matrix.small_problem(), 0.02
+    optimum = solve(problem, "newton", stop=Gap(1e-10)).certificate.primal
+    found = solve(problem, solver, stop=Suboptimality(tol, optimum=optimum) | Epochs(2000))
+    assert found.converged
+    assert found.certificate.primal <= (1 + tol) * optimum
+    assert all(record.primal > (1 + tol) * optimum for record in found.trace[:-1])
+    assert list(found.trace["epoch"]) == [k + 1 for k in range(len(found.trace))]
+    above = found.certificate.primal / optimum - 1
+    assert f"{above:.1e} above the optimum given, at a certified gap of" in found.message
+
+
+def test_an_optimum_that_is_proven_too_low_ends_the_run():
+    problem = matrix.small_problem()
+    optimum = solve(problem, "newton", stop=Gap(1e-10)).certificate.primal
+    low = solve(problem, "dcd", stop=Suboptimality(0.01, 0.9 * optimum) | Epochs(2000))
+    assert low.status is Status.STALLED
+    assert low.epochs < 2000
+    assert "since no weights reach" in low.message
+    for tol, value in ((-1.0, 1.0), (0.1, float("nan")), (0.1, float("inf")), (0.1, -1.0)):
+        with pytest.raises(ValueError, match="must be"):
+            Suboptimality(tol, value)

@@ -380,3 +380,43 @@ def test_the_final_weights_are_written_on_request(folder: Path, tmp_path: Path) 
     refused = run("train", "-", tmp_path / "m", "--lam", 1, "--keep", "final")
     assert refused.exit_code == 2
     assert "--keep" in refused.stderr
+
+
+def test_stops_by_rules(folder: Path, tmp_path: Path) -> None:
+    line = ("train", folder / "two.svm", tmp_path / "m", "--solver", "dcd")
+    optimum = report(*line, "--gap", 1e-8)["primal"]
+    near = report(*line, "--stop", f"suboptimality=0.05:{optimum!r}")
+    assert near["primal"] <= 1.05 * optimum
+    assert "above the optimum given" in near["message"]
+    assert load_model(tmp_path / "m").info["stop"] == [f"suboptimality=0.05:{optimum!r}"]
+    dual = report(*line, "--stop", "gap=0.1:dual")
+    assert dual["primal"] / dual["dual"] - 1 <= 0.1
+    assert dual["message"].endswith("of the dual value; asked for 0.1")
+    either = report(*line, "--stop", "gap=1e-9", "--stop", "gap=0.3")
+    assert 1e-9 < either["relative_gap"] <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--stop", "gap"), "not a valid float"),
+        (("--stop", "gap=nan"), "not a number"),
+        (("--stop", "gap=-1"), "not in the range"),
+        (("--stop", "gap=0.1:both"), "expected gap=TOL"),
+        (("--stop", "suboptimality=0.1"), "expected gap=TOL"),
+        (("--stop", "suboptimality=0.1:inf"), "expected gap=TOL"),
+        (("--stop", "gap=0.1", "--gap", "0.1"), "--stop is instead of --gap"),
+        (("--stop", "gap=0.1", "--folds", "3"), "give --gap"),
+    ],
+)
+def test_bad_rules(folder: Path, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    target = () if "--folds" in arguments else (tmp_path / "m",)
+    refused = run("train", folder / "two.svm", *target, *arguments)
+    assert refused.exit_code == 2
+    assert said in " ".join(refused.stderr.split())
+
+
+def test_an_optimum_is_of_one_problem(folder: Path, tmp_path: Path) -> None:
+    refused = run("train", folder / "three.svm", tmp_path / "m", "--stop", "suboptimality=0.1:9")
+    assert refused.exit_code == 2
+    assert "suboptimality is of one problem, and there are 3" in refused.stderr

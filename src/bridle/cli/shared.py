@@ -368,19 +368,20 @@ def percent(rate: float | None) -> str:
 
 
 @contextlib.contextmanager
-def progress(goal: float) -> Iterator[Callable[[str, Record], None]]:
+def progress(goal: float | None) -> Iterator[Callable[[str, Record], None]]:
     """A line that shows the gap falling, on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda label, record: None
         return
     from rich.console import Console
 
+    asked = "" if goal is None else f" (goal {goal:.0e})"
     with Console(stderr=True).status("first pass ...") as status:
 
         def show(label: str, record: Record) -> None:
             seconds = record.seconds_solver + record.seconds_certify
             status.update(
-                f"{label}: certified gap {record.relative_gap:.1e} (goal {goal:.0e}), "
+                f"{label}: certified gap {record.relative_gap:.1e}{asked}, "
                 f"{record.epoch:.4g} epochs, {seconds:.1f} s"
             )
 

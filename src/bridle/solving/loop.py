@@ -358,7 +358,7 @@ class _Run:
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.called(self.problem, self.last),
-            message=_message(verdict, certificate, self.stop.gap),
+            message=_message(verdict, certificate, self.stop.goal),
             proof=self.judgement and self.judgement.infeasible, scores=scores,
             primal_terms=terms, dual_terms=self.best.dual_terms,
         )  # fmt: skip
@@ -374,7 +374,8 @@ class _Run:
         if self.keep == "final" or self.choice is None:
             return verdict
         converged = verdict.status is Status.CONVERGED
-        if converged and certificate.relative_gap <= (self.stop.gap or 0.0):
+        again = self.stop.verdict(replace(self.progress(), certificate=certificate))
+        if converged and again is not None and again.status is Status.CONVERGED:
             return verdict
         because = (
             f"{verdict.because}, with the weights of epoch {self.choice.epoch:.4g}, whose held-out "
@@ -383,12 +384,15 @@ class _Run:
         return Verdict(Status.BUDGET if converged else verdict.status, because)
 
 
-def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:
+def _message(verdict: Verdict, certificate: Certificate, goal: Gap | None) -> str:
     if verdict.status is Status.INFEASIBLE:
         return f"stopped {verdict.because}"
     verb = "converged" if verdict.status is Status.CONVERGED else "stopped"
-    text = f"{verb} {verdict.because} at a certified gap of {certificate.relative_gap:.1e}"
-    return text if asked is None else f"{text}; asked for {asked:.3g}"
+    text = f"{verb} {verdict.because} at a certified gap of"
+    if goal is None:
+        return f"{text} {certificate.relative_gap:.1e}"
+    whose = " of the dual value" if goal.relative_to == "dual" else ""
+    return f"{text} {goal.of(certificate):.1e}{whose}; asked for {goal.tol:.3g}"
 
 
 def _pace(stop: Stop) -> Callable[[int], int | None]:

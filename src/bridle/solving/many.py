@@ -17,7 +17,7 @@ from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.interruption import deferred_interrupt
 from bridle.solving.loop import solve
 from bridle.solving.solution import Keep, Solution
-from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
+from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop, Suboptimality
 
 # Sees the number of the problem and its newest record; returning True ends that problem's run.
 Watcher = Callable[[int, Record], bool | None]
@@ -55,6 +55,11 @@ def solve_each(
     take: what to take of each solution. keep: as in `solve`.
     checkpoint: of several problems, each has a file of its own, with its number added to the name.
     """
+    if n_problems > 1 and any(isinstance(rule, Suboptimality) for rule in stop.rules):
+        raise ValueError(
+            f"suboptimality is of one problem, and there are {n_problems}, whose optima differ: "
+            "stop at a gap"
+        )
     clock = Shares(stop, n_problems, workers)
 
     def one(k: int, interrupted: Callable[[], bool]) -> Solution:
