@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from bridle import LinearProblem, Pegasos, Status
+from bridle import LinearProblem, Pegasos, Status, StochasticGradientDescent
 from bridle.errors import ModelError
 from bridle.estimators import GapWarning, LinearSVC
 from bridle.matrix.fingerprint import fingerprint
@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
         LinearSVC(),
         LinearSVC(loss="squared_hinge"),
         LinearSVC(bias="free"),
+        LinearSVC(keep="final"),
     ]
 )  # not fit_intercept=False: one check needs a half-plane that does not touch the origin
 def test_scikit_learn_checks(estimator, check):
@@ -452,3 +453,24 @@ def test_another_kind_of_model_is_no_linear_svc(tmp_path, monkeypatch):
     monkeypatch.setattr("bridle.estimators.linear.load_model", lambda path: Other())
     with pytest.raises(ModelError, match="a model of kind 'chain', not a linear one"):
         LinearSVC.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_final_weights_are_kept_on_request(n_classes):
+    X, y = noisy(n_classes=n_classes)
+    hovering = StochasticGradientDescent(rate="constant", eta0=0.5)
+
+    def fitted(keep):
+        model = LinearSVC(solver=hovering, tol=0, max_iter=7, random_state=1, keep=keep)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)
+            return model.fit(X, y)
+
+    best, final = fitted("best"), fitted("final")
+    for k, trace in enumerate(final.traces_):
+        assert final.certificates_[k].primal == trace[-1].primal_now
+        assert best.certificates_[k].primal == min(trace["primal_now"])
+        assert best.certificates_[k].dual == final.certificates_[k].dual
+    assert final.certificate_.primal > best.certificate_.primal
+    with pytest.raises(ValueError, match='keep must be "best" or "final"'):
+        LinearSVC(keep="last").fit(X, y)

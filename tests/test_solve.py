@@ -8,8 +8,23 @@ import threading
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, LinearProblem, Seconds, Status, Steps, solve
+from bridle import (
+    Epochs,
+    Gap,
+    LinearProblem,
+    Seconds,
+    Status,
+    Steps,
+    StochasticGradientDescent,
+    Suboptimality,
+    ValidationLoss,
+    _core,
+    solve,
+)
+from bridle.objective.certificate import Certificate, Record
+from bridle.objective.point import Iterate
 from bridle.solvers import Pegasos
+from bridle.solving import loop
 from sklearn.svm import SVC
 from sklearn.svm import LinearSVC as PeerLinearSVC
 
@@ -147,3 +162,121 @@ def test_trace_has_columns():
     assert np.all(np.diff(solution.trace["primal"]) <= 0)
     assert np.all(np.diff(solution.trace["dual"]) >= 0)
     assert set(solution.trace.as_dicts()[0]) >= {"epoch", "seconds_solver", "relative_gap"}
+
+
+HOVERING = {"rate": "constant", "eta0": 0.5}  # so that the last iterate is hardly ever the best
+
+
+@pytest.mark.parametrize("output", ["last", "average", "tail-average", "random"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_final_iterate_is_what_the_solver_proposed_last(output, seed):
+    problem = matrix.small_problem()
+    solver = StochasticGradientDescent(output=output, **HOVERING)
+    iterates = solver.iterates(problem, rng=_core.Rng(seed))
+    for _ in range(7):
+        proposed = next(iterates)
+    final = solve(problem, solver, stop=Epochs(7), seed=seed, keep="final")
+    assert np.array_equal(final.w, proposed.w)
+    assert final.b == proposed.b
+    assert final.certificate.primal == pytest.approx(problem.primal(final.w, final.b), rel=1e-12)
+    assert final.scores == pytest.approx(problem.scores(final.w, final.b))
+    best = solve(problem, solver, stop=Epochs(7), seed=seed)
+    assert best.certificate.dual == final.certificate.dual
+    last = final.trace[-1]
+    assert last.primal_now == final.certificate.primal
+    assert last.primal == best.certificate.primal <= final.certificate.primal
+    assert best.certificate.primal == min(final.trace["primal_now"])
+
+
+def test_a_hovering_iterate_is_worse_than_the_best():
+    problem = matrix.small_problem()
+    solver = StochasticGradientDescent(**HOVERING)
+    runs = [
+        [solve(problem, solver, stop=Epochs(9), seed=k, keep=keep) for keep in ("best", "final")]
+        for k in range(5)
+    ]
+    assert any(final.certificate.primal > best.certificate.primal for best, final in runs)
+
+
+def test_rules_stop_by_what_is_kept():
+    problem, goal = matrix.small_problem(), 0.2
+    solver = StochasticGradientDescent(**HOVERING)
+    for seed in range(5):
+        final = solve(problem, solver, stop=Gap(goal) | Epochs(60), seed=seed, keep="final")
+        assert final.converged == (final.certificate.relative_gap <= goal)
+        assert f"gap of {final.certificate.relative_gap:.1e}" in final.message
+        earlier = [(r.primal_now - r.dual) / r.primal_now for r in final.trace[:-1]]
+        assert not any(gap <= goal for gap in earlier)
+
+
+def test_the_final_iterate_is_kept_whatever_a_rule_would_choose():
+    problem = matrix.small_problem()
+    watch = ValidationLoss(problem.X[:30], problem.y[:30], patience=2) | Epochs(12)
+    solver = StochasticGradientDescent(**HOVERING)
+    final = solve(problem, solver, stop=watch, keep="final")
+    assert final.certificate.primal == final.trace[-1].primal_now
+    assert "held-out loss of" not in final.message
+    with pytest.raises(ValueError, match='keep must be "best" or "final", got \'last\''):
+        solve(problem, keep="last")
+
+
+@pytest.mark.parametrize("solver", ["dcd", "newton", "pegasos", "ocas"])
+@pytest.mark.parametrize("tol", [0.3, 1e-2])
+def test_a_gap_may_be_relative_to_the_dual_value(solver, tol):
+    problem = matrix.small_problem()
+    found = solve(problem, solver, stop=Gap(tol, relative_to="dual") | Epochs(10**4))
+    assert found.converged
+    assert found.certificate.primal / found.certificate.dual - 1 <= tol
+    bound = found.certificate.suboptimality_bound
+    assert found.message.endswith(f"gap of {bound:.1e} of the dual value; asked for {tol:.3g}")
+
+
+def test_a_gap_relative_to_the_dual_value_is_the_smaller_part_of_the_primal_value():
+    rule = Gap(0.25, relative_to="dual")
+    assert rule.gap == 0.25 / 1.25
+    assert (Gap(0.21) | rule).goal == Gap(0.21)
+    assert (Gap(0.19) | rule).goal is rule
+    assert Gap(float("inf"), relative_to="dual").gap == 1.0
+    # P = 5, D = 4: (P - D) / P = 0.2 and P / D - 1 = 0.25, rounded up.
+    met = Certificate(5.0, 4.0)
+    assert Gap(0.2).of(met) == pytest.approx(0.2)
+    assert rule.of(met) == pytest.approx(0.25)
+    assert rule.of(met) >= 0.25
+    assert rule.of(Certificate(5.0, 0.0)) == float("inf")
+    with pytest.raises(ValueError, match='relative_to must be "primal" or "dual"'):
+        Gap(0.1, relative_to="optimum")
+
+
+def test_certificates_are_timed_for_a_gap_relative_to_the_dual_value():
+    # An estimate of (P - D) / P that is below tol, while P / D - 1 is not, is no reason for one.
+    problem, goal = matrix.small_problem(), Gap(1.0, relative_to="dual")
+    run = loop._Run(problem, goal, (), np.dtype(np.float64), next_epoch=100.0)
+    run.trace.append(Record(10.0, 0.0, 0.0, 5.0, 1.0))
+    for estimate, due in ((0.8, False), (0.51, False), (0.49, True)):
+        run.last = Iterate(10, 10.0, np.zeros(problem.n_features), gap_estimate=estimate)
+        assert run.certificate_due() == due
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sgd-s"])
+def test_the_first_iterate_near_a_known_optimum_ends_the_run(solver):
+    problem, tol = matrix.small_problem(), 0.02
+    optimum = solve(problem, "newton", stop=Gap(1e-10)).certificate.primal
+    found = solve(problem, solver, stop=Suboptimality(tol, optimum=optimum) | Epochs(2000))
+    assert found.converged
+    assert found.certificate.primal <= (1 + tol) * optimum
+    assert all(record.primal > (1 + tol) * optimum for record in found.trace[:-1])
+    assert list(found.trace["epoch"]) == [k + 1 for k in range(len(found.trace))]
+    above = found.certificate.primal / optimum - 1
+    assert f"{above:.1e} above the optimum given, at a certified gap of" in found.message
+
+
+def test_an_optimum_that_is_proven_too_low_ends_the_run():
+    problem = matrix.small_problem()
+    optimum = solve(problem, "newton", stop=Gap(1e-10)).certificate.primal
+    low = solve(problem, "dcd", stop=Suboptimality(0.01, 0.9 * optimum) | Epochs(2000))
+    assert low.status is Status.STALLED
+    assert low.epochs < 2000
+    assert "since no weights reach" in low.message
+    for tol, value in ((-1.0, 1.0), (0.1, float("nan")), (0.1, float("inf")), (0.1, -1.0)):
+        with pytest.raises(ValueError, match="must be"):
+            Suboptimality(tol, value)

@@ -359,3 +359,64 @@ def test_help_shows_examples() -> None:
     told = run("train", "--help").stdout
     for line in ("bridle train - log.model", "-s 3 -c 1 -B 1", "--hash-bits 18"):
         assert line.replace("bridle train - log", "| bridle train - log") in told
+
+
+HOVERING = ("--solver", "sgd", "--set", "rate=constant", "--set", "eta0=0.5", "--gap", 0)
+
+
+def test_the_final_weights_are_written_on_request(folder: Path, tmp_path: Path) -> None:
+    line = ("train", folder / "two.svm", tmp_path / "m", *HOVERING, "--max-epochs", 7)
+    told = {}
+    for keep in ("best", "final"):
+        trace = tmp_path / f"{keep}.jsonl"
+        result = run(*line, "--keep", keep, "--trace", trace, "--json")
+        assert result.exit_code == 3, result.output
+        told[keep] = json.loads(result.stdout)
+        assert load_model(tmp_path / "m").certificate.primal == told[keep]["primal"]
+    records = [json.loads(row) for row in trace.read_text().splitlines()]
+    assert told["final"]["primal"] == records[-1]["primal_now"]
+    assert told["best"]["primal"] == min(record["primal_now"] for record in records)
+    assert told["final"]["dual"] == told["best"]["dual"] == records[-1]["dual"]
+    refused = run("train", "-", tmp_path / "m", "--lam", 1, "--keep", "final")
+    assert refused.exit_code == 2
+    assert "--keep" in refused.stderr
+
+
+def test_stops_by_rules(folder: Path, tmp_path: Path) -> None:
+    line = ("train", folder / "two.svm", tmp_path / "m", "--solver", "dcd")
+    optimum = report(*line, "--gap", 1e-8)["primal"]
+    near = report(*line, "--stop", f"suboptimality=0.05:{optimum!r}")
+    assert near["primal"] <= 1.05 * optimum
+    assert "above the optimum given" in near["message"]
+    assert load_model(tmp_path / "m").info["stop"] == [f"suboptimality=0.05:{optimum!r}"]
+    dual = report(*line, "--stop", "gap=0.1:dual")
+    assert dual["primal"] / dual["dual"] - 1 <= 0.1
+    assert dual["message"].endswith("of the dual value; asked for 0.1")
+    either = report(*line, "--stop", "gap=1e-9", "--stop", "gap=0.3")
+    assert 1e-9 < either["relative_gap"] <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--stop", "gap"), "not a valid float"),
+        (("--stop", "gap=nan"), "not a number"),
+        (("--stop", "gap=-1"), "not in the range"),
+        (("--stop", "gap=0.1:both"), "expected gap=TOL"),
+        (("--stop", "suboptimality=0.1"), "expected gap=TOL"),
+        (("--stop", "suboptimality=0.1:inf"), "expected gap=TOL"),
+        (("--stop", "gap=0.1", "--gap", "0.1"), "--stop is instead of --gap"),
+        (("--stop", "gap=0.1", "--folds", "3"), "give --gap"),
+    ],
+)
+def test_bad_rules(folder: Path, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    target = () if "--folds" in arguments else (tmp_path / "m",)
+    refused = run("train", folder / "two.svm", *target, *arguments)
+    assert refused.exit_code == 2
+    assert said in " ".join(refused.stderr.split())
+
+
+def test_an_optimum_is_of_one_problem(folder: Path, tmp_path: Path) -> None:
+    refused = run("train", folder / "three.svm", tmp_path / "m", "--stop", "suboptimality=0.1:9")
+    assert refused.exit_code == 2
+    assert "suboptimality is of one problem, and there are 3" in refused.stderr

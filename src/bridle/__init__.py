@@ -51,6 +51,7 @@ _HOME = {
     "Epochs": "bridle.solving.stopping",
     "Steps": "bridle.solving.stopping",
     "Seconds": "bridle.solving.stopping",
+    "Suboptimality": "bridle.solving.stopping",
     "HeldOutLoss": "bridle.solving.stopping",
     "ValidationLoss": "bridle.solving.stopping",
     "CuttingPlaneModel": "bridle.solvers.shared.cutting_plane_model",

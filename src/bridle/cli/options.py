@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +17,7 @@ from bridle.cli.shared import (
     Positive,
     Size,
     json_option,
+    keep_option,
     loss_option,
     seed_option,
     table_options,
@@ -50,6 +52,44 @@ class _KernelName(click.ParamType):  # type: ignore[type-arg]
         return click.Choice([name for name in KERNELS if name != "precomputed"])
 
 
+@dataclass(frozen=True)
+class StopRule:
+    """What --stop asks for; `detail` is what the gap is relative to, or the optimum."""
+
+    name: str
+    tol: float
+    detail: Any
+
+    def made(self) -> Any:
+        """The rule of that name."""
+        from bridle.solving.stopping import Gap, Suboptimality
+
+        return (Gap if self.name == "gap" else Suboptimality)(self.tol, self.detail)
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.tol!r}:{self.detail}"
+
+
+class _StopRule(click.ParamType):  # type: ignore[type-arg]
+    """gap=TOL, gap=TOL:dual or suboptimality=TOL:OPTIMUM."""
+
+    name = "rule"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        name, _, numbers = str(value).partition("=")
+        tol, _, detail = numbers.partition(":")
+        if name == "gap" and detail in ("", "primal", "dual"):
+            return StopRule(name, NotNegative.convert(tol, param, ctx), detail or "primal")
+        if name == "suboptimality" and detail:
+            optimum = NotNegative.convert(detail, param, ctx)
+            if math.isfinite(optimum):
+                return StopRule(name, NotNegative.convert(tol, param, ctx), optimum)
+        self.fail(
+            f"expected gap=TOL, gap=TOL:dual or suboptimality=TOL:OPTIMUM, found {value}",
+            param, ctx,
+        )  # fmt: skip
+
+
 C_options = group(
     click.option("-c", "C", type=Positive, help="C of 1/2 |w|^2 + C sum loss.  [default: 1]"),
     click.option("--lam", type=Positive, help="Instead of -c: lam of lam/2 |w|^2 + mean loss."),
@@ -68,11 +108,17 @@ _objective_options = group(
         "--gap", type=NotNegative, default=1e-3, show_default=True,
         help="Stop at this certified relative duality gap (P - D) / P.",
     ),
+    click.option(
+        "--stop", "stops", multiple=True, type=_StopRule(), metavar="RULE",
+        help="Instead of --gap: gap=TOL; gap=TOL:dual for P / D - 1; suboptimality=TOL:OPTIMUM for "
+        "P <= (1 + TOL) OPTIMUM. May be repeated: the first that holds ends the run.",
+    ),
     click.option("--solver", default="auto", show_default=True, help="Name of the method."),
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE",
         help="A hyper-parameter of the solver; may be repeated.",
     ),
+    keep_option,
     loss_option,
     click.option(
         "--bias", type=click.Choice(["none", "regularised", "free"]),
@@ -204,8 +250,10 @@ class TrainOptions:
     C: float | None
     lam: float | None
     gap: float
+    stops: tuple[StopRule, ...]
     solver: str
     settings: tuple[str, ...]
+    keep: Any
     loss: str
     bias: Any
     bias_scale: float
@@ -238,6 +286,14 @@ class TrainOptions:
     every: float
     resume: bool
     dask: str | None
+
+    @property
+    def goal(self) -> float | None:
+        """The gap to reach, as (P - D) / P, if there is one."""
+        if not self.stops:
+            return self.gap
+        gaps = [rule.made().part_of_primal for rule in self.stops if rule.name == "gap"]
+        return max(gaps, default=None)
 
     @property
     def stream(self) -> bool:
@@ -295,6 +351,9 @@ def refuse_options(ctx: click.Context, options: TrainOptions) -> None:
     """UsageError for what the way has not. An option at its default asks for nothing."""
     from bridle.fitting.refusals import WAYS
 
+    given_gap = ctx.get_parameter_source("gap") is click.core.ParameterSource.COMMANDLINE
+    if options.stops and given_gap:
+        raise click.UsageError("--stop is instead of --gap: give --stop gap=TOL beside the others")
     asked = {}
     for parameter in ctx.command.params:
         name, value = parameter.name or "", ctx.params.get(parameter.name or "")

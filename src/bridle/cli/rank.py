@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.settings import make_solver
@@ -22,6 +22,7 @@ from bridle.cli.shared import (
     check_writable,
     fit_width,
     json_option,
+    keep_option,
     peak_rss_mb,
     print_json,
     print_table,
@@ -34,6 +35,9 @@ from bridle.cli.shared import (
 )  # fmt: skip
 from bridle.cli.structural import finish, solution_report, solve_task, write_model
 from bridle.structured.ranking import RANKING_LOSSES
+
+if TYPE_CHECKING:
+    from bridle.solving.solution import Keep
 
 threshold_option = click.option(
     "--threshold", type=float, default=0.0, show_default=True,
@@ -75,6 +79,7 @@ def rank() -> None:
     "--max-epochs", type=Positive, default=1000, show_default=True,
     help="Stop after so many passes over the data.",
 )  # fmt: skip
+@keep_option
 @threads_option
 @seed_option
 @json_option
@@ -93,6 +98,7 @@ def train(
     threshold: float,
     max_seconds: float | None,
     max_epochs: float,
+    keep: Keep,
     threads: int | None,
     seed: int,
     as_json: bool,
@@ -122,7 +128,7 @@ def train(
     with _about(data):
         task, solution = solve_task(
             make, chosen, method, clock=clock, gap=gap, max_epochs=max_epochs,
-            max_seconds=max_seconds, seed=seed,
+            max_seconds=max_seconds, seed=seed, keep=keep,
         )  # fmt: skip
     fitted = task.fitted(solution, seed=seed, gap=gap)
     write_model(target, fitted, clock)

@@ -120,6 +120,10 @@ seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
     help="Of the random orders: the same seed gives the same model.",
 )  # fmt: skip
+keep_option = click.option(
+    "--keep", type=click.Choice(["best", "final"]), default="best", show_default=True,
+    help="Which weights: the best that were certified, or the last that the solver proposed.",
+)  # fmt: skip
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON report to standard output, nothing else."
 )
@@ -364,19 +368,20 @@ def percent(rate: float | None) -> str:
 
 
 @contextlib.contextmanager
-def progress(goal: float) -> Iterator[Callable[[str, Record], None]]:
+def progress(goal: float | None) -> Iterator[Callable[[str, Record], None]]:
     """A line that shows the gap falling, on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda label, record: None
         return
     from rich.console import Console
 
+    asked = "" if goal is None else f" (goal {goal:.0e})"
     with Console(stderr=True).status("first pass ...") as status:
 
         def show(label: str, record: Record) -> None:
             seconds = record.seconds_solver + record.seconds_certify
             status.update(
-                f"{label}: certified gap {record.relative_gap:.1e} (goal {goal:.0e}), "
+                f"{label}: certified gap {record.relative_gap:.1e}{asked}, "
                 f"{record.epoch:.4g} epochs, {seconds:.1f} s"
             )
 

@@ -20,12 +20,13 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.fitting.task import StructuralTask
     from bridle.solvers import Solver
-    from bridle.solving.solution import Solution
+    from bridle.solving.solution import Keep, Solution
 
 
 def solve_task(
     make: Callable[[], StructuralTask[Any, Any]], name: str, solver: str | Solver, *, clock: Clock,
     gap: float, max_epochs: float, max_seconds: float | None = None, seed: int,
+    keep: Keep,
 ) -> tuple[StructuralTask[Any, Any], Solution]:  # fmt: skip
     """The task and its solution; name: what the progress is shown under."""
     from bridle.solving.loop import solve
@@ -38,7 +39,7 @@ def solve_task(
     with progress(gap) as show, clock.timing("solve"):
         task = make()
         solution = solve(
-            task.problem, solver, stop=stop, seed=seed,
+            task.problem, solver, stop=stop, seed=seed, keep=keep,
             callbacks=(lambda record: show(name, record),),
         )  # fmt: skip
     clock.parts["certify"] = solution.trace[-1].seconds_certify

@@ -16,6 +16,7 @@ from bridle.cli.shared import (
     Positive,
     check_writable,
     json_option,
+    keep_option,
     peak_rss_mb,
     print_json,
     reported,
@@ -27,6 +28,7 @@ from bridle.cli.structural import finish, solution_report, solve_task, write_mod
 
 if TYPE_CHECKING:
     from bridle.models.chain import ChainModel
+    from bridle.solving.solution import Keep
 
 FORMATS = ("columns", "svmhmm")
 
@@ -58,6 +60,7 @@ def tag() -> None:
 )  # fmt: skip
 @click.option("--max-epochs", type=Positive, default=1000, show_default=True, help="At most.")
 @click.option("--test", type=InputFile, help="Data to score the model on.")
+@keep_option
 @threads_option
 @seed_option
 @json_option
@@ -73,6 +76,7 @@ def train(
     layout: str,
     template: Path | None,
     max_epochs: float,
+    keep: Keep,
     test: Path | None,
     threads: int | None,
     seed: int,
@@ -96,7 +100,7 @@ def train(
     with reported():
         task, solution = solve_task(
             partial(chain_task, X, Y, C, n_threads=threads), solver, solver, clock=clock, gap=gap,
-            max_epochs=max_epochs, seed=seed,
+            max_epochs=max_epochs, seed=seed, keep=keep,
         )  # fmt: skip
     fitted = task.fitted(solution, seed=seed, format=layout, template=rules)
     write_model(target, fitted, clock)

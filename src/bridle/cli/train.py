@@ -250,9 +250,10 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     """How to go about it."""
     from bridle.fitting.multiclass import Effort
     from bridle.solving.checkpoint import Checkpoint
-    from bridle.solving.stopping import Epochs, Gap, Seconds
+    from bridle.solving.stopping import AnyOf, Epochs, Gap, Seconds
 
-    stop = Gap(options.gap) | Epochs(options.max_epochs)
+    stop = AnyOf(tuple(rule.made() for rule in options.stops) or (Gap(options.gap),))
+    stop = stop | Epochs(options.max_epochs)
     if options.max_seconds is not None:
         stop = stop | Seconds(options.max_seconds)
     saves: Any = options.checkpoint
@@ -261,7 +262,7 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     # Of a kernel machine "auto" is more than a solver: small ones go on to the last digits.
     by_name = options.kernel is not None and options.solver == "auto" and not options.settings
     chosen = "auto" if by_name else solver
-    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves)
+    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves, keep=options.keep)
 
 
 def validate(options: TrainOptions, data: Path, solver: Any) -> bool:
@@ -305,7 +306,8 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
     if found.lost is not None:
         click.echo(f"bridle: the model has no --proof: {found.lost}", err=True)
     info = {
-        "settings": list(options.settings), "seed": options.seed, "gap": options.gap,
+        "settings": list(options.settings), "seed": options.seed, "gap": options.goal,
+        "stop": [str(rule) for rule in options.stops], "keep": options.keep,
         **_columns_info(given.columns),
     }  # fmt: skip
     zero_based = found.model.zero_based if given.zero_based is None else given.zero_based
@@ -324,7 +326,7 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
 
         calibration = Calibration(options.probability)
     extras = Extras(options.scale, calibration=calibration, store_dual=options.proof)
-    with reported(), _two_classes(named), progress(options.gap) as show:
+    with reported(), _two_classes(named), progress(options.goal) as show:
 
         def watching(labels: Labels) -> Any:
             return lambda k, record: show(called(options, labels, k, solver.name), record)

@@ -12,6 +12,7 @@ from bridle.models.chain import ChainExtras, ChainModel
 from bridle.objective.segments import SequenceScores, score_sequences
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,8 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
     tol: the certified relative duality gap to reach. boundaries: weights of labels at the start and
     at the end of a sequence. fit_intercept: a constant feature. max_iter, max_seconds: budgets for
     passes over the data and for seconds. callback: a function of the newest Record; returning True
-    ends the fit, with the best model so far and its gap.
+    ends the fit, with the best model so far and its gap. keep: which weights to return,
+    the "best" or the "final" ones, as in `bridle.solve`.
 
     After fit: classes_, coef_ (n_features x n_classes), intercept_, transitions_ (previous label
     first), start_, end_, vocabulary_ (None for matrices), certificate_, trace_, status_,
@@ -53,8 +55,11 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.fit_intercept = fit_intercept
         self.transitions = transitions
         self.boundaries = boundaries

@@ -46,6 +46,7 @@ from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
 from bridle.solving.many import Watcher
+from bridle.solving.solution import Keep
 from bridle.solving.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -104,6 +105,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     probability : False, or "platt" or "isotonic" for `predict_proba`: calibrated on the scores of
         rows by models that have not seen them, from five folds. A fit then takes six times as long;
         max_seconds is shared out evenly. Rows count by their sample_weight, not by class_weight.
+    keep : which weights to return: the "best" of those that were certified, by their primal value,
+        or the "final" ones, the last that the solver proposed; see `bridle.solve`.
+        "final" wins over early_stopping's choice of an epoch.
 
     Attributes
     ----------
@@ -163,6 +167,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         n_iter_no_change: int = 5,
         callback: Callback | None = None,
         probability: Literal["platt", "isotonic", False] = False,
+        keep: Keep = "best",
     ) -> None:
         self.C = C
         self.loss = loss
@@ -186,6 +191,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_no_change = n_iter_no_change
         self.callback = callback
         self.probability = probability
+        self.keep = keep
 
     def fit(
         self,
@@ -260,7 +266,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )
 
     def _effort(self, stop: Stop) -> Effort:
-        return Effort(self.solver, stop, seed_from(self.random_state), self.n_threads)
+        seed = seed_from(self.random_state)
+        return Effort(self.solver, stop, seed, self.n_threads, keep=self.keep)
 
     def _extras(self, store_dual: bool | None) -> Extras:
         return Extras(

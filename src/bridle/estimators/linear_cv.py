@@ -18,6 +18,7 @@ from bridle.rows.cluster.dask_rows import is_remote
 from bridle.rows.disk.stored import is_stored
 from bridle.solvers import Solver
 from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.solution import Keep
 from bridle.solving.stopping import Interrupted
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
@@ -75,6 +76,7 @@ class LinearSVCCV(LinearSVC):
         n_threads: int | None = None,
         store_dual: bool | None = None,
         probability: Literal["platt", "isotonic", False] = False,
+        keep: Keep = "best",
     ) -> None:
         self.Cs = Cs
         self.cv = cv
@@ -92,6 +94,7 @@ class LinearSVCCV(LinearSVC):
         self.n_threads = n_threads
         self.store_dual = store_dual
         self.probability = probability
+        self.keep = keep
 
     def fit(
         self,

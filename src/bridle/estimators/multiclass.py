@@ -24,6 +24,7 @@ from bridle.models.linear import LinearModel
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -38,6 +39,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
     tol: the certified relative duality gap to reach. fit_intercept: a constant feature of value
     intercept_scaling, part of |w|^2. max_iter, max_seconds: budgets for passes over the data and
     for seconds. callback: a function of the newest Record; returning True ends the fit.
+    keep: which weights to return, the "best" or the "final" ones, as in `bridle.solve`.
 
     After fit: coef_ (n_classes x n_features; of two classes one row, the difference), intercept_,
     classes_, certificate_, trace_, status_, message_, n_iter_.
@@ -60,6 +62,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
         self.C = C
         self.cost = cost
@@ -73,6 +76,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
+        self.keep = keep
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
@@ -91,6 +95,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
             effort=Effort(
                 self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
                 seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+                keep=self.keep,
             ),
         )  # fmt: skip
         model, (solution,) = found.model, found.solutions.solutions

@@ -11,6 +11,7 @@ from bridle.fitting.multilabel import multilabel_task
 from bridle.models.multilabel import MultilabelModel
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,8 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
     occur together; the best set of labels is then found exactly, for up to 24 labels. Without
     them it is one SVM for each label. tol: the certified relative duality gap to reach. max_iter,
     max_seconds: budgets for passes over the data and for seconds. callback: a function of the
-    newest Record; returning True ends the fit, with the best model so far and its gap.
+    newest Record; returning True ends the fit, with the best model so far and its gap. keep: which
+    weights to return, the "best" or the "final" ones, as in `bridle.solve`.
 
     After fit: model_, coef_ (n_labels x n_features), intercept_, pairs_ (None without them),
     certificate_, trace_, status_, message_, n_iter_.
@@ -50,8 +52,11 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.pairs = pairs
         self.fit_intercept = fit_intercept
 

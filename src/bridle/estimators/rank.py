@@ -22,6 +22,7 @@ from bridle.objective.metrics import mean
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
 from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
@@ -76,6 +77,8 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, for solvers that draw queries.
     verbose : 1 prints a line at each certificate, and how many queries have nothing to rank.
     n_threads : for queries in parallel; None takes all cores. The result does not depend on it.
+    keep : which weights to return: the "best" of those that were certified, by their primal value,
+        or the "final" ones, the last that the solver proposed; see `bridle.solve`.
 
     Attributes
     ----------
@@ -103,8 +106,11 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.loss = loss
         self.threshold = threshold
         self.qid_column = qid_column
@@ -224,8 +230,11 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.verbose = verbose

@@ -10,7 +10,7 @@ from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_fro
 from bridle.fitting.task import StructuralTask
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback, solve
-from bridle.solving.solution import Solution
+from bridle.solving.solution import Keep, Solution
 from bridle.structured.problem import StructuredBase
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +30,7 @@ class Solved(Certified):
         callback: Callback | None,
         random_state: Any,
         n_threads: int | None,
+        keep: Keep,
     ) -> None:
         self.C = C
         self.solver = solver
@@ -39,11 +40,12 @@ class Solved(Certified):
         self.callback = callback
         self.random_state = random_state
         self.n_threads = n_threads
+        self.keep = keep
 
     def _solve(self, problem: StructuredBase, seed: int) -> Solution:
         return solve(
             problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            callbacks=self._callbacks(), seed=seed,
+            callbacks=self._callbacks(), seed=seed, keep=self.keep,
         )  # fmt: skip
 
     def _callbacks(self) -> tuple[Callback, ...]:

@@ -14,6 +14,7 @@ from bridle.models.storage import load_model
 from bridle.models.structured import StructuredModel
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from bridle.solving.stopping import Status
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
@@ -30,7 +31,8 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
     tol: the certified relative duality gap to reach. rescaling: "margin" or "slack". executor: to
     ask the oracle about many samples at a time. max_iter, max_seconds: budgets for passes over the
     data and for seconds. callback: a function of the newest Record; returning True ends the fit,
-    with the best model so far and its gap.
+    with the best model so far and its gap. keep: which weights to return, the "best" or
+    the "final" ones, as in `bridle.solve`.
 
     After fit: coef_, certificate_, trace_, status_, message_, n_iter_. If the oracle fails, the
     OracleError names the sample, and the estimator keeps the best model found before.
@@ -52,8 +54,11 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = 1,
         executor: Any = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.oracle = oracle
         self.rescaling = rescaling
         self.executor = executor

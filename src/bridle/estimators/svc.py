@@ -34,6 +34,7 @@ from bridle.objective.kernels import Kernel, KernelFunction
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -72,6 +73,8 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state : for stochastic solvers.
     verbose : 1 prints a line for each machine.
     n_threads : None takes all cores. The result does not depend on it.
+    keep : which weights to return: the "best" of those that were certified, by their primal value,
+        or the "final" ones, the last that the solver proposed; see `bridle.solve`.
 
     Attributes
     ----------
@@ -112,6 +115,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -131,6 +135,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
         self.n_threads = n_threads
+        self.keep = keep
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None) -> SVC:
         """Train on the rows of X; with kernel="precomputed" X is the matrix K."""
@@ -148,6 +153,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             effort=Effort(
                 self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
                 seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+                keep=self.keep,
             ),
         )  # fmt: skip
         self._keep(X, found)

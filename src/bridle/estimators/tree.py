@@ -12,6 +12,7 @@ from bridle.models.tree import TreeModel
 from bridle.objective.segments import Score
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
+from bridle.solving.solution import Keep
 from bridle.structured.trees import score_trees
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -31,7 +32,8 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
     at least so often have weights of their own at the edges of spans. tol: the certified relative
     duality gap to reach. max_iter, max_seconds: budgets for passes over the data and for seconds.
     callback: a function of the newest Record; returning True ends the fit, with the best model so
-    far and its gap.
+    far and its gap. keep: which weights to return, the "best" or the "final" ones, as in
+    `bridle.solve`.
 
     After fit: model_, grammar_, coef_, certificate_, trace_, status_, message_, n_iter_.
     """
@@ -52,8 +54,11 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
+        keep: Keep = "best",
     ) -> None:
-        super().__init__(C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads)
+        super().__init__(
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
+        )
         self.order = order
         self.rare = rare
         self.frequent = frequent

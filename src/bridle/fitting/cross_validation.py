@@ -33,7 +33,6 @@ from bridle.objective.point import Point
 from bridle.objective.rounding import Interval, U, gamma
 from bridle.problems.linear import LinearProblem
 from bridle.rows.base import quick_error
-from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.many import Shares
 from bridle.solving.solution import Solution
@@ -139,7 +138,7 @@ def _run_all(
             n_threads=problems.n_threads // workers,
         )  # fmt: skip
         budget = _Budget(shares.take(), interrupted)
-        return _run_fold(own, Cs, tol, effort.solver, budget, effort.seed, job.test)
+        return _run_fold(own, Cs, tol, effort, budget, job.test)
 
     with one_blas_thread(), Threads(workers) as pool:
         return list(pool.map(one, jobs))
@@ -264,9 +263,8 @@ def _run_fold(
     problem: LinearProblem,
     Cs: Array,
     tol: float,
-    solver: str | Solver,
+    effort: Effort,
     budget: _Budget,
-    seed: int,
     test: NDArray[np.intp],
 ) -> _Run:
     scores, gaps, n_solves = np.zeros((len(Cs), len(test))), np.full(len(Cs), np.inf), 0
@@ -278,7 +276,10 @@ def _run_fold(
                 break
             here = problem.variant(C=C)
             start = None if solved is None else solved.start(C)
-            solution = solve(here, solver, stop=budget.rest(), start=start, seed=seed)
+            solution = solve(
+                here, effort.solver, stop=budget.rest(), start=start, seed=effort.seed,
+                keep=effort.keep,
+            )  # fmt: skip
             solved = _Solved.of(here, solution)
             scale, certificate = 1.0, solution.certificate
             n_solves += 1

@@ -286,7 +286,7 @@ def _solved(
     if how.watch is not None:
         effort = replace(effort, watch=how.watch(problems.labels))
     solutions = solve_problems(
-        problems, effort, start=start, keep=keeper.take, validation=validation
+        problems, effort, start=start, take=keeper.take, validation=validation
     )
     about = _provenance(problems, solutions, effort, known, sizes)
     if isinstance(problems, KernelProblems):

@@ -85,7 +85,7 @@ def held_out_scores(
         row_weights = weights(~test & (folds >= 0))
         found = solve_multiclass(
             X, codes, n_classes, C, multi_class=multi_class, sample_weight=row_weights,
-            n_threads=n_threads, keep=without_dual, **options,
+            n_threads=n_threads, take=without_dual, **options,
         )  # fmt: skip
         if found.status is Status.INTERRUPTED:
             return HeldOut(scores, worst_gap, found.worst.message, True)
@@ -114,7 +114,7 @@ def without_folds(
     held = held_out_scores(
         X, counted, labels.n_classes, task.C, folds, training, multi_class=task.multi_class,
         cost=task.cost, solver=effort.solver, stop=effort.stop, seed=effort.seed,
-        n_threads=effort.n_threads, watch=effort.watch, **task.formula,
+        n_threads=effort.n_threads, watch=effort.watch, keep=effort.keep, **task.formula,
     )  # fmt: skip
     return held, np.where(folds >= 0, row, 0.0)
 

@@ -16,8 +16,8 @@ from bridle.objective.losses import Hinge, Loss
 from bridle.solvers import Solver
 from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.loop import DEFAULT_STOP
-from bridle.solving.many import Keep, Watcher, solve_each
-from bridle.solving.solution import Solution
+from bridle.solving.many import Take, Watcher, solve_each
+from bridle.solving.solution import Keep, Solution
 from bridle.solving.stopping import Stop
 from numpy.typing import ArrayLike
 
@@ -31,7 +31,8 @@ class Effort:
     """How to go about it: nothing here changes what is to be learned.
 
     stop: a rule `Seconds` in it is for all problems together. watch: sees the number of each
-    problem and its newest record, and may end it.
+    problem and its newest record, and may end it. keep: which iterates the solutions are, the
+    "best" or the "final" ones, as in `solve`.
     """
 
     solver: str | Solver = "auto"
@@ -40,6 +41,7 @@ class Effort:
     n_threads: int | None = None
     watch: Watcher | None = None
     checkpoint: Any = None  # a Checkpoint; on a cluster, a folder
+    keep: Keep = "best"
 
 
 def solve_problems(
@@ -47,19 +49,19 @@ def solve_problems(
     effort: Effort,
     *,
     start: Sequence[Any] | None = None,
-    keep: Keep | None = None,
+    take: Take | None = None,
     validation: Validation | None = None,
 ) -> Solutions:
     """Solve each, as many at a time as they have workers.
 
-    start: what to go on from, one per problem. keep: what to keep of each solution. validation:
+    start: what to go on from, one per problem. take: what to take of each solution. validation:
     rows to stop by. Ctrl-C ends all runs after their epochs at hand, with the best solutions so
     far.
     """
 
     def finish(k: int, solution: Solution) -> Solution:
         solution = problems.finished(k, solution)
-        return solution if keep is None else keep(k, solution)
+        return solution if take is None else take(k, solution)
 
     def rule(k: int) -> Stop | None:
         return None if validation is None else problems.rule(k, validation)
@@ -69,7 +71,7 @@ def solve_problems(
         solve_each(
             len(problems), problems.problem, problems.solver(effort.solver), stop=effort.stop,
             watch=effort.watch, start=start, seed=effort.seed, workers=problems.workers,
-            keep=finish, rule_of=rule, checkpoint=saves,
+            take=finish, rule_of=rule, checkpoint=saves, keep=effort.keep,
         )
     )  # fmt: skip
 
@@ -88,7 +90,7 @@ def solve_multiclass(
     kernel: Kernel | None = None,
     sample_weight: ArrayLike | None = None,
     start: Sequence[Any] | None = None,
-    keep: Keep | None = None,
+    take: Take | None = None,
     validation: Validation | None = None,
     **effort: Any,
 ) -> Solutions:
@@ -96,7 +98,7 @@ def solve_multiclass(
 
     codes: the class of each row, 0 to n_classes - 1; a row of any other has no class, and is of the
     rest wherever there is one. cost: of confusing classes, for "crammer_singer". start: what to go
-    on from, one per problem. keep: what to keep of each solution. validation: rows to stop by.
+    on from, one per problem. take: what to take of each solution. validation: rows to stop by.
     Others: as in `Effort`.
     """
     check_multi_class(multi_class)
@@ -108,7 +110,7 @@ def solve_multiclass(
     task = Task(C, loss, bias, bias_scale, multi_class, cost=cost, kernel=chosen)
     how = Effort(**effort)
     problems = problems_in_memory(X, labels, task, sample_weight, how.n_threads)
-    return solve_problems(problems, how, start=start, keep=keep, validation=validation)
+    return solve_problems(problems, how, start=start, take=take, validation=validation)
 
 
 def solve_one_vs_rest(

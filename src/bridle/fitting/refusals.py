@@ -81,10 +81,10 @@ WAYS: dict[str, Way] = {
     "stream": Way(
         "a stream is learned without {name}: {why}",
         _same(
-            _SEEN_ONCE, "gap", "solver", "settings", "bias_scale", "class_weight", "multi_class",
-            "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS, "max_seconds",
-            "max_epochs", "label_column", "hash_bits", "threads", "seed", "test", "proof", "trace",
-            "memory", "dask", "checkpoint", "every", "resume",
+            _SEEN_ONCE, "gap", "stops", "solver", "settings", "keep", "bias_scale", "class_weight",
+            "multi_class", "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS,
+            "max_seconds", "max_epochs", "label_column", "hash_bits", "threads", "seed", "test",
+            "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
         )
         | {"C": "it has no number of rows: give --lam"},
     ),
@@ -100,7 +100,8 @@ WAYS: dict[str, Way] = {
     ),
     "validation": Way(
         "--folds and --search-c write no model: leave out {name}{why}",
-        _same("", "probability", "proof", "test", "trace", "checkpoint"),
+        _same("", "probability", "proof", "test", "trace", "checkpoint")
+        | {"stops": ", and give --gap, which every fold is to reach"},
     ),
     "pairs": Way("{name} is for classes that are solved one against the rest{why}",
                  _same("", "checkpoint")),

@@ -50,8 +50,9 @@ class Pegasos(Solver):
     batch: rows in a step (k). project: onto the ball that holds the optimum. start: "zero" or
     "random" (uniform in direction, on half the ball's radius). sampling: "epochs" walks shuffled
     epochs, "iid" draws with replacement, "without-replacement" draws distinct rows for each batch.
-    output: the "last" iterate, the "average" of all, the "tail-average" (since the last power of
-    two of epochs), or a "random" iterate.
+    output: what is proposed, the "last" iterate, the "average" of all, the "tail-average" (since
+    the last power of two of epochs), or a "random" iterate; `solve(..., keep="final")` returns the
+    last proposal, keep="best" the best of those that were certified.
     """
 
     batch: int = 1

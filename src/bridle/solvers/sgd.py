@@ -42,8 +42,10 @@ class StochasticGradientDescent(Solver):
     rate: the formula of eta_t. eta0: its parameter, or None to calibrate it on `sample` rows.
     recalibrate_every: calibrate anew after every so many steps, from where w is then. batch: rows
     in a step. sampling: "epochs" walks shuffled epochs, "iid" draws with replacement,
-    "without-replacement" draws distinct rows for each batch. output: the "last" iterate, the
-    "average" of all, the "tail-average" (since the last power of two of epochs) or a "random" one.
+    "without-replacement" draws distinct rows for each batch.
+    output: what is proposed, the "last" iterate, the "average" of all, the "tail-average" (since
+    the last power of two of epochs), or a "random" iterate; `solve(..., keep="final")` returns the
+    last proposal, keep="best" the best of those that were certified.
     bucket: neighbouring rows that stay together in a shuffled epoch.
     """
 

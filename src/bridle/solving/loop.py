@@ -24,7 +24,7 @@ from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint, Saver
 from bridle.solving.interruption import cause, deferred_interrupt
-from bridle.solving.solution import Solution
+from bridle.solving.solution import Keep, Solution, check_keep
 from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 
 # A callback sees the newest record, taken at a certificate; returning True ends the run.
@@ -44,19 +44,27 @@ def solve(
     start: Any = None,
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
+    keep: Keep = "best",
 ) -> Solution:
     """Minimise the problem's objective until the stopping rule says so.
 
     Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
     interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
     checkpoint: where to save the run at intervals; one that resumes is the start.
+    keep: which iterate the solution is. "best" is the one of lowest primal value among those that
+    were certified; "final" is the last that the solver proposed, as its `output` says (last,
+    average, ...), also where a stopping rule would choose. Its certificate, by which the rules then
+    stop, has its own primal value and the best dual value; the records of the trace have the best
+    primal value, `primal`, and the iterate's, `primal_now`. Either way a free bias is the best one
+    for the weights, and what has no length, such as a perceptron, is taken at its best scale.
     """
+    check_keep(keep)
     chosen = solver_from(solver, problem)
     chosen.check(problem)
     saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
     if saver is not None and saver.start is not None:
         start = saver.start
-    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver)
+    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver, keep)
     iterates = chosen.iterates(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
     )
@@ -115,10 +123,15 @@ class _Best:
 
     @property
     def certificate(self) -> Certificate | None:
-        if self.w is None:
-            return None
-        rounding = min(self.primal_rounding + self.dual_rounding, self.primal - self.dual)
-        return Certificate(self.primal, self.dual, self.source, rounding, self.assumption)
+        return None if self.w is None else self._proven(self.primal, self.primal_rounding)
+
+    def certificate_of(self, judgement: Judgement) -> Certificate:
+        """Of another point than the best, by the best dual value."""
+        return self._proven(judgement.primal, judgement.primal_rounding)
+
+    def _proven(self, primal: float, primal_rounding: float) -> Certificate:
+        rounding = min(primal_rounding + self.dual_rounding, primal - self.dual)
+        return Certificate(primal, self.dual, self.source, rounding, self.assumption)
 
 
 @dataclass(frozen=True)
@@ -137,6 +150,7 @@ class _Run:
     callbacks: tuple[Callback, ...]
     dtype: np.dtype[Any]  # in which the solver works
     saver: Saver | None = None
+    keep: Keep = "best"
     best: _Best = field(default_factory=_Best)
     choice: _Choice | None = None
     trace: Trace = field(default_factory=Trace)
@@ -305,7 +319,14 @@ class _Run:
     def progress(self) -> Progress:
         assert self.last is not None
         seconds = time.perf_counter() - self.began
-        return Progress(self.last, seconds, self.best.certificate, self.trace)
+        return Progress(self.last, seconds, self.certificate, self.trace)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Of what the rules stop by: the best point, or the last one if that is to be kept."""
+        if self.keep == "final" and self.judgement is not None:
+            return self.best.certificate_of(self.judgement)
+        return self.best.certificate
 
     def so_far(self, because: str, solver: Solver) -> Solution | None:
         """The best solution when something failed; None before the first iterate.
@@ -327,28 +348,34 @@ class _Run:
         assert self.best.w is not None
         assert self.best.alpha is not None
         w, b, scores = self.best.w, self.best.b, self.best.scores
-        terms = self.best.primal_terms
-        if self.choice is not None:
-            chosen = self.choice.judgement
+        terms, chosen = self.best.primal_terms, self._chosen()
+        if chosen is not None:
             w, b, scores = chosen.w, chosen.b, chosen.scores
             terms = chosen.terms and chosen.terms[0]
-            rounding = chosen.primal_rounding + self.best.dual_rounding
-            certificate = replace(certificate, primal=chosen.primal, rounding=rounding)
-            verdict = self._chosen(verdict, certificate)
+            certificate = self.best.certificate_of(chosen)
+            verdict = self._about_choice(verdict, certificate)
         return Solution(
             w=w, b=b, alpha=self.best.alpha, certificate=certificate,
             status=verdict.status, trace=self.trace, epochs=self.last.epoch, steps=self.last.step,
             solver=solver.called(self.problem, self.last),
-            message=_message(verdict, certificate, self.stop.gap),
+            message=_message(verdict, certificate, self.stop.goal),
             proof=self.judgement and self.judgement.infeasible, scores=scores,
             primal_terms=terms, dual_terms=self.best.dual_terms,
         )  # fmt: skip
 
-    def _chosen(self, verdict: Verdict, certificate: Certificate) -> Verdict:
+    def _chosen(self) -> Judgement | None:
+        """The point that is the solution, unless that is the best."""
+        if self.keep == "final":
+            return self.judgement
+        return None if self.choice is None else self.choice.judgement
+
+    def _about_choice(self, verdict: Verdict, certificate: Certificate) -> Verdict:
         """What ended the run, and which of its iterates is the solution."""
-        assert self.choice is not None
+        if self.keep == "final" or self.choice is None:
+            return verdict
         converged = verdict.status is Status.CONVERGED
-        if converged and certificate.relative_gap <= (self.stop.gap or 0.0):
+        again = self.stop.verdict(replace(self.progress(), certificate=certificate))
+        if converged and again is not None and again.status is Status.CONVERGED:
             return verdict
         because = (
             f"{verdict.because}, with the weights of epoch {self.choice.epoch:.4g}, whose held-out "
@@ -357,12 +384,15 @@ class _Run:
         return Verdict(Status.BUDGET if converged else verdict.status, because)
 
 
-def _message(verdict: Verdict, certificate: Certificate, asked: float | None) -> str:
+def _message(verdict: Verdict, certificate: Certificate, goal: Gap | None) -> str:
     if verdict.status is Status.INFEASIBLE:
         return f"stopped {verdict.because}"
     verb = "converged" if verdict.status is Status.CONVERGED else "stopped"
-    text = f"{verb} {verdict.because} at a certified gap of {certificate.relative_gap:.1e}"
-    return text if asked is None else f"{text}; asked for {asked:.3g}"
+    text = f"{verb} {verdict.because} at a certified gap of"
+    if goal is None:
+        return f"{text} {certificate.relative_gap:.1e}"
+    whose = " of the dual value" if goal.relative_to == "dual" else ""
+    return f"{text} {goal.of(certificate):.1e}{whose}; asked for {goal.tol:.3g}"
 
 
 def _pace(stop: Stop) -> Callable[[int], int | None]:

@@ -16,15 +16,15 @@ from bridle.solvers import Solver
 from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.interruption import deferred_interrupt
 from bridle.solving.loop import solve
-from bridle.solving.solution import Solution
-from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
+from bridle.solving.solution import Keep, Solution
+from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop, Suboptimality
 
 # Sees the number of the problem and its newest record; returning True ends that problem's run.
 Watcher = Callable[[int, Record], bool | None]
 
-# Sees the number of the problem and its solution as soon as it is found, and says what to keep of
+# Sees the number of the problem and its solution as soon as it is found, and says what to take of
 # it: see `without_dual` and `Weights`.
-Keep = Callable[[int, Solution], Solution]
+Take = Callable[[int, Solution], Solution]
 
 
 def without_dual(k: int, solution: Solution) -> Solution:
@@ -42,17 +42,24 @@ def solve_each(
     start: Sequence[Any] | None,
     seed: int,
     workers: int,
-    keep: Keep | None,
+    take: Take | None,
     rule_of: Callable[[int], Stop | None] | None = None,
     checkpoint: Checkpoint | None = None,
+    keep: Keep = "best",
 ) -> tuple[Solution, ...]:
     """Solve independent problems, `workers` at a time; each is made when its turn comes.
 
     rule_of: a further stopping rule for each problem, or None.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
+    take: what to take of each solution. keep: as in `solve`.
     checkpoint: of several problems, each has a file of its own, with its number added to the name.
     """
+    if n_problems > 1 and any(isinstance(rule, Suboptimality) for rule in stop.rules):
+        raise ValueError(
+            f"suboptimality is of one problem, and there are {n_problems}, whose optima differ: "
+            "stop at a gap"
+        )
     clock = Shares(stop, n_problems, workers)
 
     def one(k: int, interrupted: Callable[[], bool]) -> Solution:
@@ -63,9 +70,9 @@ def solve_each(
             callbacks=() if watch is None else (lambda record: watch(k, record),),
             start=None if start is None else start[k],
             checkpoint=checkpoint if checkpoint is None or n_problems == 1
-            else checkpoint.numbered(k),
+            else checkpoint.numbered(k), keep=keep,
         )  # fmt: skip
-        return solution if keep is None else keep(k, solution)
+        return solution if take is None else take(k, solution)
 
     with deferred_interrupt() as interrupted:
         if workers == 1:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate, DualTerms, PrimalTerms, Trace
 from bridle.solving.stopping import Status
 
+# Which of a run's iterates the solution is: the lowest primal value that was certified, or the one
+# that the solver proposed last.
+Keep = Literal["best", "final"]
+
+
+def check_keep(keep: str) -> None:
+    """ValueError unless it is one of them."""
+    if keep not in get_args(Keep):
+        raise ValueError(f'keep must be "best" or "final", got {keep!r}')
+
 
 @dataclass(frozen=True)
 class Solution:
-    """The best weights found, the best dual point found, and what they prove."""
+    """The best weights found or the last ones, the best dual point found, and what they prove."""
 
     w: Any  # an array of weights; of kernel problems, an Expansion
     b: float

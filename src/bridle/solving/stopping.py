@@ -6,9 +6,10 @@ stop = Gap(1e-3) | Epochs(1000) | Seconds(60)
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle.matrix.door import as_matrix
@@ -19,6 +20,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from bridle.objective.certificate import Certificate, Record
     from bridle.objective.point import Iterate
+
+
+# What a duality gap P - D is divided by.
+RelativeTo = Literal["primal", "dual"]
 
 
 class Status(enum.Enum):
@@ -71,8 +76,8 @@ class Stop:
 
     @property
     def watches(self) -> bool:
-        """Whether a rule wants to score every iterate, and so every one gets a record."""
-        return any(isinstance(rule, HeldOutLoss) for rule in self.rules)
+        """Whether a rule wants to look at every iterate, and so every one gets a record."""
+        return any(isinstance(rule, HeldOutLoss | Suboptimality) for rule in self.rules)
 
     @property
     def chooses(self) -> bool:
@@ -88,10 +93,15 @@ class Stop:
         return found
 
     @property
+    def goal(self) -> Gap | None:
+        """The gap that is asked for, if one is; of several, the one that is reached first."""
+        gaps = [rule for rule in self.rules if isinstance(rule, Gap)]
+        return max(gaps, key=lambda rule: rule.part_of_primal, default=None)
+
+    @property
     def gap(self) -> float | None:
-        """The relative gap that is asked for, if one is: certificates are taken with it in mind."""
-        gaps = [rule.tol for rule in self.rules if isinstance(rule, Gap)]
-        return max(gaps) if gaps else None
+        """The same as (P - D) / P, which solvers estimate to time certificates by."""
+        return None if self.goal is None else self.goal.part_of_primal
 
     @property
     def steps(self) -> int | None:
@@ -123,19 +133,72 @@ class AnyOf(Stop):
 
 @dataclass(frozen=True)
 class Gap(Stop):
-    """Stop at a certified relative duality gap (P - D) / P of at most `tol`."""
+    """Stop at a certified relative duality gap of at most `tol`.
+
+    relative_to: "primal" is (P - D) / P; "dual" is P / D - 1, which bounds (P - P*) / P*.
+    """
 
     tol: float
+    relative_to: RelativeTo = "primal"
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise ValueError(f"tol must be at least 0, got {self.tol}")
+        _check_tol(self.tol)
+        if self.relative_to not in get_args(RelativeTo):
+            raise ValueError(f'relative_to must be "primal" or "dual", got {self.relative_to!r}')
+
+    def of(self, certificate: Certificate) -> float:
+        """The gap as this rule measures it, never less than it is."""
+        if self.relative_to == "primal":
+            return certificate.relative_gap
+        return certificate.suboptimality_bound
+
+    @property
+    def part_of_primal(self) -> float:
+        """(P - D) / P where this gap is `tol`: P / D - 1 = t is (P - D) / P = t / (1 + t)."""
+        if self.relative_to == "primal":
+            return self.tol
+        return self.tol / (1.0 + self.tol) if self.tol < math.inf else 1.0
 
     def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
         certificate = progress.certificate
-        if certificate is None or not certificate.relative_gap <= self.tol:
+        if certificate is None or not self.of(certificate) <= self.tol:
             return None
         return Verdict(Status.CONVERGED, f"after {progress.epoch:.4g} epochs")
+
+
+@dataclass(frozen=True)
+class Suboptimality(Stop):
+    """Stop when P <= (1 + tol) optimum, of one problem whose optimum is known.
+
+    Every iterate gets a certificate, so that the first one that is good enough ends the run; the
+    seconds of the solver alone are in the trace. So does the proof that no weights are.
+    """
+
+    tol: float
+    optimum: float
+
+    def __post_init__(self) -> None:
+        _check_tol(self.tol)
+        if not 0 <= self.optimum < math.inf:
+            raise ValueError(f"optimum must be finite and at least 0, got {self.optimum}")
+
+    def verdict(self, progress: Progress) -> Verdict | None:  # noqa: D102
+        certificate, most = progress.certificate, (1.0 + self.tol) * self.optimum
+        if certificate is None:
+            return None
+        after = f"after {progress.epoch:.4g} epochs"
+        if certificate.primal <= most:
+            above = certificate.primal / self.optimum - 1.0 if self.optimum > 0 else 0.0
+            return Verdict(Status.CONVERGED, f"{after}, {above:.1e} above the optimum given,")
+        if certificate.dual > most:
+            least = f"since no weights reach {most:.9g}: all have at least {certificate.dual:.9g};"
+            return Verdict(Status.STALLED, f"{after}, {least}")
+        return None
+
+
+def _check_tol(tol: float) -> None:
+    if not tol >= 0:
+        raise ValueError(f"tol must be at least 0, got {tol}")
 
 
 @dataclass(frozen=True)
