@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, Status, solve
+from bridle import Epochs, Gap, Iterate, LinearProblem, Status, solve
 from bridle.data import make_corpus, read_svmlight
 from bridle.problems import hard_margin as separation
 from bridle.problems.exact import combination_of_zero
@@ -255,3 +255,11 @@ def test_exact_combinations_of_zero():
     exact = np.array([[Fraction(v) for v in row] for row in Z[support].tolist()], object)
     enclosed, lifted = (combination_of_zero(rows, weights[support]) for rows in (Z[support], exact))
     np.testing.assert_allclose(enclosed, lifted, rtol=1e-9)
+
+
+def test_what_is_no_number_proves_nothing():
+    X = np.array([[1.0, 0.0], [1.0, 0.0]])
+    problem = LinearProblem(X, [1.0, -1.0], np.inf)
+    assert separation.infeasibility_proof(problem, np.full(2, np.nan)) is None
+    judged = problem.judge(Iterate(0, 0.0, np.zeros(2), 0.0, np.full(2, np.nan)))
+    assert (judged.dual, judged.alpha.tolist()) == (0.0, [0.0, 0.0])

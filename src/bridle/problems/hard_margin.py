@@ -50,6 +50,8 @@ def infeasibility_proof(problem: LinearProblem, alpha: Array) -> Array | None:
         return None
     order = np.argsort(-alpha * lengths, kind="stable")
     order = order[(alpha > 0)[order] & used[order]]
+    if len(order) == 0:  # alpha is no number
+        return None
     for n in ROWS:
         chosen = np.sort(order[:n])
         with one_blas_thread():

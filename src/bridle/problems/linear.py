@@ -337,9 +337,12 @@ class LinearProblem(Problem):
         t = t if np.isfinite(t) else 1.0
         rounded = Interval.around(t, 2 * U * t)
         dual = rounded * total - 0.5 * (rounded.squared() * squared)
+        alpha = t * alpha
+        if not dual.low >= 0:  # nothing does better
+            alpha, dual = np.zeros(self.n_rows), ZERO
         w = np.array(joined[:-1])
         return Judgement(
-            w, b, primal.high, t * alpha, dual.low, _source(found), proof,
+            w, b, primal.high, alpha, dual.low, _source(found), proof,
             primal_rounding=primal.width, dual_rounding=dual.width,
         )  # fmt: skip
 
