@@ -130,7 +130,8 @@ def _dtype(rng: random.Random, given: dict[str, Any]) -> None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         kind = rng.choice(kinds)
-        with contextlib.suppress(OverflowError):  # of numbers that are Python's own by now
+        # What is Python's own or text by now need not be a number of that kind.
+        with contextlib.suppress(OverflowError, ValueError, TypeError):
             given[name] = given[name].astype(kind)
 
 
