@@ -68,6 +68,8 @@ def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
 def _matrix(parts: dict[str, Any], name: str) -> Any:
     from scipy.sparse import csr_matrix
 
+    if not all(isinstance(part, np.ndarray) for part in parts.values()):
+        raise ValueError("a part of the archive is no array")
     if "X" in parts:
         if parts["X"].ndim != 2 or parts["X"].dtype.kind not in "biuf":
             raise ValueError(f"X must be a matrix of numbers, got {_about(parts['X'])}")

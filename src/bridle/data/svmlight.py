@@ -398,7 +398,7 @@ def _row_blocks(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
     n_rows = len(indptr) - 1
     first = 0
     while first < n_rows:
-        end = int(np.searchsorted(indptr, indptr[first] + _WRITE_NONZEROS))
+        end = int(np.searchsorted(indptr, int(indptr[first]) + _WRITE_NONZEROS))
         end = min(max(end, first + 1), n_rows, first + _WRITE_NONZEROS)
         yield first, end
         first = end
