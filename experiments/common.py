@@ -81,7 +81,7 @@ def course(
     """The solver after so many steps each: f = lam P of its present w, CPU time, test error."""
     checks = iter(sorted(set(steps)))
     goal = next(checks)
-    iterates = solver.iterates(problem, rng=_core.Rng(seed), pace=lambda step: goal - step)
+    iterates = solver.iterates(problem, rng=_core.Rng(seed), pace=lambda step, rows=1: goal - step)
     found: dict[str, list[float]] = {"step": [], "seconds": [], "objective": [], "test_error": []}
     spent, began = 0.0, time.process_time()
     for it in iterates:

@@ -11,6 +11,8 @@ import pytest
 from bridle import (
     Epochs,
     Gap,
+    KernelPegasos,
+    KernelProblem,
     LinearProblem,
     Seconds,
     Status,
@@ -81,6 +83,36 @@ def test_steps_are_exact():
     problem = matrix.small_problem()
     assert solve(problem, Pegasos(), stop=Steps(137)).steps == 137
     assert solve(problem, Pegasos(batch=7), stop=Steps(5)).steps == 5
+
+
+@pytest.mark.parametrize("epochs", [5, 0.07, 0.5, 2.3])
+@pytest.mark.parametrize("batch", [1, 7, 100])
+@pytest.mark.parametrize("solver", [Pegasos, StochasticGradientDescent, KernelPegasos])
+def test_epochs_are_exact(solver, batch, epochs):
+    X, y = np.random.default_rng(0).normal(size=(199, 4)), np.tile([1.0, -1.0], 100)[:199]
+    problem = (
+        LinearProblem(X, y, bias="none") if solver is not KernelPegasos
+        else KernelProblem(X, y, kernel="rbf", bias="none")
+    )  # fmt: skip
+    found = solve(problem, solver(batch=batch), stop=Epochs(epochs))
+    assert found.epochs >= epochs
+    assert (found.steps - 1) * batch / 199 < epochs  # a step fewer would not have been enough
+    assert found.epochs == found.steps * batch / 199
+
+
+@pytest.mark.parametrize("name", ["sgd-s", "sgd-m", "svmsgd", "asgd", "sgd-qn", "norma", "mpu"])
+def test_a_part_of_an_epoch_is_so_many_steps(name):
+    problem = matrix.small_problem()
+    found = solve(problem, name, stop=Epochs(0.1))
+    assert found.steps == int(np.ceil(0.1 * problem.n_rows))
+
+
+def test_steps_in_epochs_are_the_fewest():
+    for n_rows in (1, 3, 100, 199, 10**9 + 7):
+        for rows in (1, 7, 100):
+            for epochs in (0.0, 1e-9, 0.01, 0.07, 1.0, 5.0, 2.3, 1e6):
+                n = loop._steps_in(epochs, rows, n_rows)
+                assert n * rows / n_rows >= epochs > (n - 1) * rows / n_rows
 
 
 def test_rules_combine():

@@ -16,6 +16,7 @@ from bridle import (
     SgdQn,
     SgdR,
     SgdS,
+    Status,
     Steps,
     StochasticGradientDescent,
     ValidationLoss,
@@ -238,7 +239,7 @@ def test_the_box_holds_exactly_after_complete_epochs_and_inside_them(solver, C):
     problem = matrix.small_problem(C=C)
     rng = np.random.default_rng(0)
     iterates = solver.iterates(
-        problem, rng=_core.Rng(1), pace=lambda step: int(rng.integers(1, 60))
+        problem, rng=_core.Rng(1), pace=lambda step, rows=1: int(rng.integers(1, 60))
     )
     for _ in range(60):
         iterate = next(iterates)
@@ -311,9 +312,14 @@ def test_perceptron_stops_when_the_data_are_separated():
     y = np.where(X @ np.arange(1.0, 13.0) >= 0, 1.0, -1.0)
     keep = np.abs(X @ np.arange(1.0, 13.0)) > 1
     problem = LinearProblem(X[keep], y[keep])
-    solution = solve(problem, "perceptron", stop=Epochs(10_000))
-    assert solution.epochs < 10_000
-    assert np.all(problem.y * problem.scores(solution.w) > 0)
+    for name, why in (("perceptron", "no mistakes left"), ("margin-perceptron", "no row left")):
+        solution = solve(problem, name, stop=Gap(1e-9) | Epochs(10_000))
+        assert solution.epochs < 10_000
+        assert np.all(problem.y * problem.scores(solution.w) > 0)
+        assert solution.status is Status.SEPARATED
+        assert solution.message.startswith(f"stopped with {why}")
+        assert solution.certificate.primal == solution.trace[-1].primal_now
+        assert f"gap of {solution.certificate.relative_gap:.1e}" in solution.message
 
 
 def test_best_scale_is_a_minimum():

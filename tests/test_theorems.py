@@ -32,7 +32,7 @@ def f(w, Z):
 def steps(problem, T, seed, **settings):
     """w_1, ..., w_{T+1} of a run."""
     iterates = Pegasos(project=True, bucket=1, **settings).iterates(
-        problem, rng=_core.Rng(seed), pace=lambda step: 1
+        problem, rng=_core.Rng(seed), pace=lambda step, rows=1: 1
     )
     return [np.zeros(problem.n_features)] + [next(iterates).w.copy() for _ in range(T)]
 
@@ -77,7 +77,7 @@ def test_average_iterate_of_the_batch_method(setting, T):
     assert f(average, Z) <= f(optimum, Z) + c * np.log(T) / (LAM * T)
     # The kernel's lazy average is the same.
     iterates = Pegasos(batch=M, output="average").iterates(
-        problem, rng=_core.Rng(0), pace=lambda step: 1
+        problem, rng=_core.Rng(0), pace=lambda step, rows=1: 1
     )
     for _ in range(T):
         iterate = next(iterates)
@@ -90,7 +90,7 @@ def test_random_iterate_in_expectation_and_with_probability(setting):
     excess = []
     for seed in range(runs):
         iterates = Pegasos(sampling="iid", output="random", bucket=1).iterates(
-            problem, rng=_core.Rng(seed), pace=lambda step: T
+            problem, rng=_core.Rng(seed), pace=lambda step, rows=1: T
         )
         w = np.zeros(problem.n_features)
         while (iterate := next(iterates)).step < T:

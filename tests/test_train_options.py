@@ -420,3 +420,27 @@ def test_an_optimum_is_of_one_problem(folder: Path, tmp_path: Path) -> None:
     refused = run("train", folder / "three.svm", tmp_path / "m", "--stop", "suboptimality=0.1:9")
     assert refused.exit_code == 2
     assert "suboptimality is of one problem, and there are 3" in refused.stderr
+
+
+def test_parts_of_epochs_and_steps(folder: Path, tmp_path: Path) -> None:
+    line = ("train", folder / "two.svm", tmp_path / "m", "--solver", "pegasos", "--json")
+    few = run(*line, "--max-epochs", 0.01)
+    assert few.exit_code == 3, few.output
+    assert json.loads(few.stdout)["epochs"] == 3 / 300
+    batches = run(*line, "--max-epochs", 5, "--set", "batch=7")
+    assert json.loads(batches.stdout)["epochs"] == 215 * 7 / 300
+    steps = run(*line, "--max-steps", 17)
+    assert json.loads(steps.stdout)["epochs"] == 17 / 300
+    assert "after 17 steps" in json.loads(steps.stdout)["message"]
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "margin-perceptron"])
+def test_a_perceptron_that_separates_has_done_its_work(tmp_path: Path, solver: str) -> None:
+    X, _ = draw(2)
+    score = X @ np.arange(1.0, 11.0) - 9.0
+    clear = np.abs(score) > 2
+    write_svmlight(tmp_path / "d.svm", X[clear], np.sign(score[clear]))
+    told = report("train", tmp_path / "d.svm", tmp_path / "m", "--solver", solver, "--gap", 1e-9)
+    assert told["status"] == "separated"
+    assert told["error_train"] == 0
+    assert "separate" in told["message"]

@@ -180,7 +180,11 @@ _budget_options = group(
     ),
     click.option(
         "--max-epochs", type=Positive, default=1000, show_default=True,
-        help="Stop after so many passes over the data.",
+        help="Stop after so many passes over the data, or parts of one, as 0.01.",
+    ),
+    click.option(
+        "--max-steps", type=click.IntRange(1),
+        help="Stop after so many steps: exact for methods whose steps are less than a pass.",
     ),
 )  # fmt: skip
 
@@ -269,6 +273,7 @@ class TrainOptions:
     coef0: float
     max_seconds: float | None
     max_epochs: float
+    max_steps: int | None
     rate: Any
     classes: str | None
     block: int

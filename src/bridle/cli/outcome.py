@@ -100,7 +100,7 @@ def conclude(
         print_json(report)
     elif not options.quiet:
         _print(report, data, options.test is not None)
-    return REACHED if solutions.status.value == "converged" else NOT_REACHED
+    return REACHED if solutions.status.value in ("converged", "separated") else NOT_REACHED
 
 
 def split_time(clock: Clock, found: Fit) -> None:

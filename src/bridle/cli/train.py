@@ -250,12 +250,14 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     """How to go about it."""
     from bridle.fitting.multiclass import Effort
     from bridle.solving.checkpoint import Checkpoint
-    from bridle.solving.stopping import AnyOf, Epochs, Gap, Seconds, Stop
+    from bridle.solving.stopping import AnyOf, Epochs, Gap, Seconds, Steps, Stop
 
     stop: Stop = AnyOf(tuple(rule.made() for rule in options.stops) or (Gap(options.gap),))
     stop = stop | Epochs(options.max_epochs)
     if options.max_seconds is not None:
         stop = stop | Seconds(options.max_seconds)
+    if options.max_steps is not None:
+        stop = stop | Steps(options.max_steps)
     saves: Any = options.checkpoint
     if saves is not None and options.dask is None:
         saves = Checkpoint(saves, options.every, options.resume)

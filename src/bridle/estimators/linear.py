@@ -484,7 +484,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if found.lost is not None:
             warnings.warn(f"there is no dual_coef_: {found.lost}", RuntimeWarning, stacklevel=5)
         worst = max(self.certificates_, key=lambda c: c.relative_gap)
-        by_choice = self.early_stopping and self.status_ is Status.BUDGET
+        by_choice = self.status_ is Status.SEPARATED or (
+            self.early_stopping and self.status_ is Status.BUDGET
+        )
         if worst.relative_gap > self.tol and not by_choice:
             hint = " (raise max_iter or max_seconds, scale the features, or lower C)"
             message = self.message_ + (hint if self.status_ is not Status.INFEASIBLE else "")

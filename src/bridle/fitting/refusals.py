@@ -83,8 +83,8 @@ WAYS: dict[str, Way] = {
         _same(
             _SEEN_ONCE, "gap", "stops", "solver", "settings", "keep", "bias_scale", "class_weight",
             "multi_class", "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS,
-            "max_seconds", "max_epochs", "label_column", "hash_bits", "threads", "seed", "test",
-            "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
+            "max_seconds", "max_epochs", "max_steps", "label_column", "hash_bits", "threads",
+            "seed", "test", "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
         )
         | {"C": "it has no number of rows: give --lam"},
     ),

@@ -15,7 +15,8 @@ from bridle.solving.stopping import Status
 
 # From the worst to the best: the whole has the worst status of its parts.
 _SEVERITY = (
-    Status.INFEASIBLE, Status.INTERRUPTED, Status.BUDGET, Status.STALLED, Status.CONVERGED,
+    Status.INFEASIBLE, Status.INTERRUPTED, Status.BUDGET, Status.STALLED, Status.SEPARATED,
+    Status.CONVERGED,
 )  # fmt: skip
 
 

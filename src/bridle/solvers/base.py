@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 # The loop answers each iterate with the certificate that it took of it, or None if it took none.
 Iterates = Generator[Iterate, "Certificate | None", None]
-# The largest number of steps to take before the next iterate, by the steps taken so far.
-Pace = Callable[[int], int | None] | None
+# The largest number of steps to take before the next iterate, by the steps taken so far and, where
+# that is not 1, the number of rows that a step sees.
+Pace = Callable[..., int | None] | None
 
 # What a solver may need of a problem and its rows, in words.
 NEEDS = {
@@ -54,13 +55,15 @@ class Solver:
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
     hard_margin: ClassVar[bool] = False
     converges: ClassVar[bool] = True  # to the optimum, given time
+    separates: ClassVar[str | None] = None  # in words, if to separate is why it would end
     float64: ClassVar[bool] = False  # works in float64 even on float32 data
 
     def iterates(self, problem: Any, *, start: Any = None, rng: Rng, pace: Pace = None) -> Iterates:
         """Propose iterates for ever, or until nothing can be improved.
 
-        `start` has `w`, `b` and `alpha` to go on from. `pace(step)` is the largest number of steps
-        to take before the next iterate; solvers whose iterates are whole epochs ignore it.
+        `start` has `w`, `b` and `alpha` to go on from. `pace(step)`, or `pace(step, rows)` where a
+        step sees several rows, is the largest number of steps to take before the next iterate;
+        solvers whose iterates are whole epochs ignore it.
         """
         raise NotImplementedError
 
@@ -108,7 +111,7 @@ class Solver:
         return np.dtype(np.float64) if self.float64 else np.dtype(problem.dtype)
 
 
-def steps_until_yield(pace: Pace, step: int, default: int) -> int:
-    """How many steps to take now: the default, or fewer where the pace asks for it."""
-    wanted = pace(step) if pace is not None else None
+def steps_until_yield(pace: Pace, step: int, default: int, rows: int = 1) -> int:
+    """How many steps, of so many rows, to take now: the default, or fewer by the pace."""
+    wanted = None if pace is None else pace(step) if rows == 1 else pace(step, rows)
     return default if wanted is None else max(1, min(default, wanted))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Products of two such numbers neither overflow nor underflow.
 FARTHEST = 1e150
 
-Pace = Callable[[int], int | None]
+Pace = Callable[..., int | None]
 Sampling = Literal["epochs", "iid", "without-replacement"]
 
 
@@ -101,7 +101,7 @@ class _KernelSteps(Solver):
         )  # fmt: skip
         step = 0
         while True:
-            n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
+            n = steps_until_yield(pace, step, per_epoch - step % per_epoch, batch)
             steps.run(n, rng)
             step += n
             steps.coefficients(c)

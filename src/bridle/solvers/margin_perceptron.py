@@ -28,6 +28,7 @@ class MarginPerceptron(Perceptron):
     margin: float = 1.0
 
     name: ClassVar[str] = "margin-perceptron"
+    separates: ClassVar[str | None] = "with no row left inside the margin: the weights separate all"
 
     def __post_init__(self) -> None:
         super().__post_init__()

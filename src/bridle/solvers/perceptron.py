@@ -31,6 +31,7 @@ class Perceptron(Solver):
 
     name: ClassVar[str] = "perceptron"
     converges: ClassVar[bool] = False
+    separates: ClassVar[str | None] = "with no mistakes left: the weights separate the rows"
 
     def __post_init__(self) -> None:
         check_counts(bucket=self.bucket)

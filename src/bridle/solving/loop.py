@@ -65,8 +65,9 @@ def solve(
     if saver is not None and saver.start is not None:
         start = saver.start
     run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver, keep)
+    run.separates = chosen.separates
     iterates = chosen.iterates(
-        problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop)
+        problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop, problem)
     )
     with deferred_interrupt() as interrupted:
         try:
@@ -151,6 +152,7 @@ class _Run:
     dtype: np.dtype[Any]  # in which the solver works
     saver: Saver | None = None
     keep: Keep = "best"
+    separates: str | None = None  # what it means that the solver ends
     best: _Best = field(default_factory=_Best)
     choice: _Choice | None = None
     trace: Trace = field(default_factory=Trace)
@@ -298,11 +300,14 @@ class _Run:
             raise RuntimeError("the solver proposed nothing")
         if self.judged_step != self.last.step:
             self.judge()
-        return (
-            self._infeasible()
-            or self.stop.verdict(self.progress())
-            or Verdict(Status.STALLED, self._limit() if self._is_rounding() else NOTHING_MORE)
-        )
+        verdict = self._infeasible() or self.stop.verdict(self.progress())
+        if verdict is not None:
+            return verdict
+        if self.separates is not None:
+            self.keep = "final"  # an earlier iterate of a lower value may not separate
+            after = f"{self.separates}, after {self.last.epoch:.4g} epochs,"
+            return Verdict(Status.SEPARATED, after)
+        return Verdict(Status.STALLED, self._limit() if self._is_rounding() else NOTHING_MORE)
 
     def out_of_range(self, what: str) -> Verdict:
         """The solver's numbers have left the range of floating point: what it had before counts."""
@@ -395,7 +400,19 @@ def _message(verdict: Verdict, certificate: Certificate, goal: Gap | None) -> st
     return f"{text} {goal.of(certificate):.1e}{whose}; asked for {goal.tol:.3g}"
 
 
-def _pace(stop: Stop) -> Callable[[int], int | None]:
-    """So that Steps(n) is exact: no more than what is left of n."""
-    limit = stop.steps
-    return lambda step: None if limit is None else limit - step
+def _pace(stop: Stop, problem: Problem) -> Callable[..., int | None]:
+    """So that Steps(n) and Epochs(n) are exact: no more than what is left of n."""
+
+    def left(step: int, rows: int = 1) -> int | None:
+        limits = [] if stop.steps is None else [stop.steps]
+        if stop.epochs is not None and math.isfinite(stop.epochs):
+            limits.append(_steps_in(stop.epochs, rows, problem.n_rows))
+        return min(limits) - step if limits else None
+
+    return left
+
+
+def _steps_in(epochs: float, rows: int, n_rows: int) -> int:
+    """The fewest steps of so many rows whose epochs, as iterates have them, are no fewer."""
+    n = math.ceil(epochs * n_rows / rows)
+    return next(k for k in (n - 1, n, n + 1) if k * rows / n_rows >= epochs)

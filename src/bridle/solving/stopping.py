@@ -30,6 +30,7 @@ class Status(enum.Enum):
     """Why a solve ended."""
 
     CONVERGED = "converged"
+    SEPARATED = "separated"  # by a perceptron, whose goal that is, before any gap was reached
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     STALLED = "stalled"
@@ -108,6 +109,12 @@ class Stop:
         """The exact number of steps that is asked for, if one is."""
         steps = [rule.n for rule in self.rules if isinstance(rule, Steps)]
         return min(steps) if steps else None
+
+    @property
+    def epochs(self) -> float | None:
+        """The number of epochs that is asked for, if one is."""
+        epochs = [rule.n for rule in self.rules if isinstance(rule, Epochs)]
+        return min(epochs) if epochs else None
 
     def __or__(self, other: Stop) -> Stop:
         return AnyOf((*self.rules, *other.rules))
@@ -203,7 +210,12 @@ def _check_tol(tol: float) -> None:
 
 @dataclass(frozen=True)
 class Epochs(Stop):
-    """Stop after n passes over the data."""
+    """Stop after n passes over the data; n may be a fraction.
+
+    Solvers whose steps are cheaper than an epoch take the fewest steps that see n times as many
+    rows as there are: the last minibatch is the one that completes them. Others end with the
+    iterate, often a whole epoch, that does.
+    """
 
     n: float
 

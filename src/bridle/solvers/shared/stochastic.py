@@ -163,7 +163,7 @@ def sgd_iterates(
         if recalibrate is not None and recalibrate_every and step and step % recalibrate_every == 0:
             b = steps.output("last", w, alpha)
             steps.set_rate(recalibrate(w, b), 0)
-        n = steps_until_yield(pace, step, per_epoch - step % per_epoch)
+        n = steps_until_yield(pace, step, per_epoch - step % per_epoch, batch)
         if recalibrate_every:
             n = min(n, recalibrate_every - step % recalibrate_every)
         if problem.bias == "free" and step % per_epoch == 0:
