@@ -431,6 +431,23 @@ def test_calibrated_rates_are_near_the_best():
         bridle.calibrate_rate(problem, rates=[0.0])
 
 
+@pytest.mark.parametrize("batch", [1, 20])
+@pytest.mark.parametrize("rate", ["constant", "eta0/t", "eta0/(1 + eta0 lam t)"])
+def test_calibration_tries_the_schedule_that_will_be_used(rate, batch):
+    problem = matrix.small_problem(n_rows=400, weighted=False)
+    ladder = 10.0 ** np.arange(-6.0, 2.0)
+
+    def above(eta0):
+        solver = StochasticGradientDescent(rate=rate, eta0=eta0, batch=batch)
+        # 30 steps at least, as in a trial
+        iterate = after_epochs(solver, problem, max(1, 30 * batch / 400))
+        return problem.primal(iterate.w)
+
+    best = min(map(above, ladder))
+    assert above(bridle.calibrate_rate(problem, rate=rate, batch=batch)) <= 1.5 * best
+    assert above(None) <= 1.5 * best
+
+
 def test_the_search_follows_the_scale_of_the_data():
     X, y = matrix.small_data(n_rows=300)
     ratio = search_eta0(LinearProblem(X, y)) / search_eta0(LinearProblem(1000 * X, y))
