@@ -194,6 +194,12 @@ def test_bad_settings(folder: Path, setting: str, message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_a_setting_that_may_be_a_function_takes_a_number() -> None:
+    assert make_solver("sgd-m", ["repeat=2"]) == bridle.SgdM(repeat=2)
+    with pytest.raises(ValueError, match=r"repeat must be an integer or a function \(in Python\)"):
+        make_solver("sgd-m", ["repeat=often"])
+
+
 def bad_inputs(folder: Path) -> dict[str, tuple[list[Any], str]]:
     (folder / "bad.svm").write_text("1 1:2\n-1 1:2 3:x\n")
     (folder / "one.svm").write_text("1 1:2\n1 1:3\n")

@@ -219,6 +219,7 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "Norma": {"run": lambda: {"n_steps": 30, "rng": _core.Rng(0)},
               "output": lambda: {"w": ones(5), "alpha": ones()}},
     "MarginPerceptron": {"run": lambda: {"n_visits": 30, "rng": _core.Rng(0)},
+                         "set_repeat": lambda: {"repeat": 3},
                          "output": lambda: {"a": ones(5), "counts": ones()}},
     "MarginPerceptronUnlearning": {
         "run": lambda: {"n_visits": 30, "rng": _core.Rng(0)}, "halve_quanta": dict,

@@ -112,6 +112,65 @@ def test_multiple_updates_equal_single_presentations(L, C):
     assert iterate.alpha == pytest.approx(problem.cost * counts / (2 * L), rel=1e-12)
 
 
+def test_the_multiplicity_of_sgd_m_is_that_of_the_paper():
+    assert [SgdM().repeats()[0](T) for T in range(1, 20)] == 2 * [5, 5, 5, 5, 1, 1, 1, 1, 1] + [5]
+
+
+def schedule(epoch):
+    return (3, 1, 4, 2)[epoch % 4]
+
+
+@pytest.mark.parametrize("solver", [SgdM(), SgdM(repeat=schedule)])
+@pytest.mark.parametrize("C", [1e-3, 0.5, 100.0])
+def test_a_schedule_of_multiplicities_equals_its_twin(solver, C):
+    problem = matrix.small_problem(C=C, bias="regularised")
+    m, repeat = problem.n_rows, solver.repeats()[0]
+    iterates = solver.iterates(
+        problem, rng=_core.Rng(5), pace=lambda step: 70 - step % 70
+    )  # also inside epochs
+    Z, c, lam = signed_rows(problem), problem.sample_weight, problem.lam
+    a, t, step, presented = np.zeros(Z.shape[1]), 0, 0, 0
+    counts, rng, iterate = np.zeros(m), _core.Rng(5), next(iterates)
+    for epoch in range(1, 12):
+        presented += repeat(epoch)  # of each row, when the epoch is over
+        for i in permutation(rng, m):
+            for _ in range(repeat(epoch)):
+                if a @ Z[i] <= lam * t and c[i] > 0:
+                    a += c[i] * Z[i]
+                    counts[i] += 1
+                t += 1
+            step += 1
+            if step == iterate.step:
+                assert joined(problem, iterate) == pytest.approx(a / (lam * t), rel=1e-9, abs=1e-12)
+                assert iterate.alpha == pytest.approx(problem.cost * counts / presented, rel=1e-12)
+                assert (iterate.alpha <= problem.cost).all()
+                if step == epoch * m:  # then w is alpha's own
+                    assert Z.T @ iterate.alpha == pytest.approx(a / (lam * t), rel=1e-9, abs=1e-12)
+                iterate = next(iterates)
+
+
+def test_a_schedule_must_present_each_row():
+    with pytest.raises(ValueError, match="repeat must be at least 1, got 0"):
+        SgdM(repeat=0)
+    with pytest.raises(ValueError, match="repeat must be at least 1, got 0"):
+        solve(matrix.small_problem(), SgdM(repeat=lambda epoch: 3 - epoch), stop=Epochs(5))
+
+
+def test_a_warm_start_of_sgd_m_counts_as_one_of_its_first_epochs():
+    problem = matrix.small_problem()
+    first = solve(problem, SgdM(), stop=Epochs(20))
+    iterates = SgdM().iterates(problem, start=first, rng=_core.Rng(0))
+    counts = 5 * first.alpha / np.where(problem.cost > 0, problem.cost, 1)
+    for epoch, presented in enumerate((10, 15, 20, 25, 26), start=1):
+        iterate = next(iterates)
+        assert iterate.epoch == epoch
+        assert (iterate.alpha <= problem.cost).all()
+        new = presented * iterate.alpha / np.where(problem.cost > 0, problem.cost, 1) - counts
+        assert new == pytest.approx(np.round(new), abs=1e-9)  # whole updates
+        counts += new
+        assert signed_rows(problem).T @ iterate.alpha == pytest.approx(iterate.w, rel=1e-6)
+
+
 def test_forward_backward_presentations_meet_the_first_threshold():
     problem, L = matrix.small_problem(), 4
     iterate = after_epochs(SgdM(repeat=L, multiple="forward-backward"), problem, 2)
@@ -244,7 +303,7 @@ def test_the_box_holds_exactly_after_complete_epochs_and_inside_them(solver, C):
     for _ in range(60):
         iterate = next(iterates)
         assert np.all(iterate.alpha >= 0)
-        assert np.all(iterate.alpha <= problem.cost * (1 + 1e-15))
+        assert np.all(iterate.alpha <= problem.cost)
     if iterate.epoch == int(iterate.epoch):
         assert signed_rows(problem).T @ iterate.alpha == pytest.approx(iterate.w, rel=1e-6)
 
@@ -256,21 +315,24 @@ def test_complete_epochs_certify_with_the_solvers_own_point():
     assert solve(problem, SgdR(), stop=Epochs(8)).certificate.source == "repair"
 
 
-@pytest.mark.parametrize("repeat", [1, 6])
-def test_the_free_dual_bound_is_the_dual(repeat):
-    problem, epochs = matrix.small_problem(), 50
+@pytest.mark.parametrize("schedule", [[1], [6], [5, 1], [1, 2, 7]])
+def test_the_free_dual_bound_is_the_dual(schedule):
+    problem, epochs = matrix.small_problem(), 48
     m, lam = problem.n_rows, problem.lam
     kernel = _core.steps.margin_perceptron(
         problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms,
         np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=0,
-        repeat=repeat, repeats="exact", sampling="epochs", bucket=1,
+        repeat=1, repeats="exact", sampling="epochs", bucket=1,
     )  # fmt: skip
-    kernel.run(epochs * m, _core.Rng(0))
+    rng, repeats = _core.Rng(0), epochs // len(schedule) * schedule
+    for repeat in repeats:
+        kernel.set_repeat(repeat)
+        kernel.run(m, rng)
     t = kernel.presented
     a, counts = np.empty(problem.n_features + 1), np.empty(m)
     kernel.output(a, counts)
     free = (kernel.weighted_sum / t - kernel.squared_norm / (2 * lam * t * t)) / lam
-    assert free == pytest.approx(problem.dual(problem.cost * counts / (epochs * repeat)), rel=1e-9)
+    assert free == pytest.approx(problem.dual(problem.cost * counts / sum(repeats)), rel=1e-9)
 
 
 def test_the_estimated_gap_comes_near_the_true_one():
@@ -373,6 +435,23 @@ def test_calibrated_rates_are_near_the_best():
     assert after_one(eta0) <= 2 * min(after_one(r) for r in 10.0 ** np.arange(-6.0, 2.0))
     with pytest.raises(ValueError, match="positive"):
         bridle.calibrate_rate(problem, rates=[0.0])
+
+
+@pytest.mark.parametrize("batch", [1, 20])
+@pytest.mark.parametrize("rate", ["constant", "eta0/t", "eta0/(1 + eta0 lam t)"])
+def test_calibration_tries_the_schedule_that_will_be_used(rate, batch):
+    problem = matrix.small_problem(n_rows=400, weighted=False)
+    ladder = 10.0 ** np.arange(-6.0, 2.0)
+
+    def above(eta0):
+        solver = StochasticGradientDescent(rate=rate, eta0=eta0, batch=batch)
+        # 30 steps at least, as in a trial
+        iterate = after_epochs(solver, problem, max(1, 30 * batch / 400))
+        return problem.primal(iterate.w)
+
+    best = min(map(above, ladder))
+    assert above(bridle.calibrate_rate(problem, rate=rate, batch=batch)) <= 1.5 * best
+    assert above(None) <= 1.5 * best
 
 
 def test_the_search_follows_the_scale_of_the_data():

@@ -6,6 +6,8 @@
 namespace bridle {
 namespace {
 
+constexpr int64_t most_repeats = 1 << 24;
+
 std::unique_ptr<MarginPerceptron>
 make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
                        Vector<double> squared_norms, Vector<double> start_a,
@@ -18,7 +20,7 @@ make_margin_perceptron(const PyRows &rows, Vector<double> signed_weight,
   expect_size(start_counts, n_rows(rows), "start_counts");
   expect_rows(rows);
   expect_between(presented, 0, most_counted, "presented");
-  expect_between(repeat, 1, 1 << 24, "repeat");
+  expect_between(repeat, 1, most_repeats, "repeat");
   bucket = checked_bucket(bucket, n_rows(rows));
   const MarginPerceptronSettings settings{
       offset, slope, presented, repeat, repeats_from_name(repeats), sampling_from_name(sampling),
@@ -62,6 +64,13 @@ void bind_perceptrons(nb::module_ &m) {
             self.output(a.data(), counts.data());
           },
           nb::arg("a"), nb::arg("counts"))
+      .def(
+          "set_repeat",
+          [](MarginPerceptron &self, int64_t repeat) {
+            expect_between(repeat, 1, most_repeats, "repeat");
+            self.repeat = repeat;
+          },
+          nb::arg("repeat"))
       .def_ro("presented", &MarginPerceptron::presented)
       .def_ro("updates", &MarginPerceptron::updates)
       .def_ro("weighted_sum", &MarginPerceptron::weighted_sum)

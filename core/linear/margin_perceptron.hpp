@@ -5,7 +5,7 @@
 // slope 0 is the perceptron (offset 0) and the margin perceptron. offset 0 and slope lam is
 // stochastic gradient descent with rate 1/(lam t) on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - w.z_i),
 // where w = a/(lam t): nothing ever shrinks (Panagiotakopoulos & Tsampouka, ECML PKDD 2013). A row
-// may be presented L times at one visit, for one inner product.
+// may be presented L times at one visit, for one inner product; L may change from epoch to epoch.
 #pragma once
 
 #include "base/rng.hpp"
@@ -36,7 +36,7 @@ inline Repeats repeats_from_name(std::string_view name) {
 struct MarginPerceptronSettings {
   double offset, slope; // of the threshold
   int64_t presented;    // presentations before the start
-  int64_t repeat;       // L
+  int64_t repeat;       // L, to begin with
   Repeats repeats;
   Sampling sampling;
   int64_t bucket;
@@ -52,6 +52,7 @@ public:
   virtual void output(double *a, double *counts) const = 0;
 
   int64_t presented = 0;   // t
+  int64_t repeat = 1;      // L, of the visits to come
   int64_t updates = 0;     // made by the last run
   double weighted_sum = 0; // sum_i c_i I_i, I_i the updates by row i
   double squared_norm = 0; // |a|^2
@@ -72,6 +73,7 @@ public:
         a_(start_a, start_a + rows.n_features + 1),
         counts_(start_counts, start_counts + rows.n_rows) {
     presented = settings.presented;
+    repeat = settings.repeat;
     for (int64_t i = 0; i < rows.n_rows; ++i)
       weighted_sum += std::abs(signed_weight[i]) * start_counts[i];
     refresh_norm();
@@ -107,14 +109,14 @@ private:
       weighted_sum += n * c;
       ++updates;
     }
-    presented += settings_.repeat;
+    presented += repeat;
   }
 
   // How many of the L presentations end in an update; `short_by` is threshold - a.z before the
   // first, and each update raises a.z by q = c_i |z_i|^2.
   double count(double short_by, double q) const {
-    const auto most = static_cast<double>(settings_.repeat);
-    if (settings_.repeat == 1)
+    const auto most = static_cast<double>(repeat);
+    if (repeat == 1)
       return short_by >= 0 ? 1 : 0;
     if (settings_.repeats == Repeats::forward_backward)
       return short_by < 0 ? 0 : q > 0 ? std::min(std::floor(short_by / q) + 1, most) : most;

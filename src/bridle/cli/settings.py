@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -87,5 +87,7 @@ def describe(hint: Any) -> str:
         return " or ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(describe(part) for part in get_args(hint))
+    if get_origin(hint) is Callable:
+        return "a function (in Python)"
     names = {bool: "true or false", int: "an integer", float: "a number", str: "a word"}
     return "none" if hint is type(None) else names.get(hint, str(hint))

@@ -103,7 +103,9 @@ class GradientDescent(Solver):
             return rate_of(self.rate, problem.lam, self.eta0 or 1.0)
         from bridle.solvers.shared.rate_ladder import calibrate_rate
 
-        eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next())
+        eta0 = calibrate_rate(
+            problem, sample=self.sample, seed=rng.next(), rate=self.rate, batch=problem.n_rows
+        )
         return rate_of(self.rate, problem.lam, eta0)
 
 

@@ -80,7 +80,10 @@ class StochasticGradientDescent(Solver):
         from bridle.solvers.shared.rate_ladder import calibrate_rate
 
         def calibrated(w: Array | None, b: float) -> _core.steps.Rate:
-            eta0 = calibrate_rate(problem, sample=self.sample, seed=rng.next(), w=w, b=b)
+            eta0 = calibrate_rate(
+                problem, sample=self.sample, seed=rng.next(), w=w, b=b, rate=self.rate,
+                batch=self.batch,
+            )  # fmt: skip
             return rate_of(self.rate, problem.lam, eta0)
 
         if not needs_eta0(self.rate):

@@ -15,6 +15,7 @@ estimated is within `coefficient` of the goal does the loop take an exact pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,9 +47,9 @@ class SgdS(Solver):
         check_positive(coefficient=self.coefficient)
         check_counts(bucket=self.bucket)
 
-    def repeats(self) -> tuple[int, str]:
-        """How often a row is presented at a visit, and how that is counted."""
-        return 1, "exact"
+    def repeats(self) -> tuple[Callable[[int], int], str]:
+        """How often the T-th epoch presents a row at a visit, and how that is counted."""
+        return lambda epoch: 1, "exact"
 
     def iterates(
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
@@ -56,22 +57,27 @@ class SgdS(Solver):
         """One iterate after each epoch, or sooner if the pace asks for it."""
         repeat, how = self.repeats()
         m, lam = problem.n_rows, problem.lam
-        a, counts, presented = _start(problem, start, repeat)
+        a, counts, presented = _start(problem, start, repeat(1))
         steps = _core.steps.margin_perceptron(
             problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
-            offset=0.0, slope=lam, presented=presented, repeat=repeat, repeats=how,
+            offset=0.0, slope=lam, presented=presented, repeat=repeat(1), repeats=how,
             sampling=self.sampling, bucket=bucket_size(m, self.bucket),
         )  # fmt: skip
-        step = 0
+        step, whole = 0, presented
         while True:
+            if step % m == 0:
+                # Each row is presented L times in this epoch: at most so many updates more.
+                L = repeat(step // m + 1)
+                steps.set_repeat(L)
+                whole += m * L
             n = steps_until_yield(pace, step, m - step % m)
             steps.run(n, rng)
             step += n
             steps.output(a, counts)
             t = steps.presented
             # Complete epochs are within the box; an incomplete one counts as if it were complete.
-            whole = t if self.sampling == "iid" else -(-t // (m * repeat)) * m * repeat
-            alpha = counts * problem.cost * (m / whole)
+            # The quotient first: rounded, it is still at most 1.
+            alpha = problem.cost * (counts * m / (t if self.sampling == "iid" else whole))
             yield Iterate(
                 step, step / m, *problem.split(a / (lam * t)), alpha,
                 gap_estimate=self._estimate(steps, lam, n),

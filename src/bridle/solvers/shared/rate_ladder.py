@@ -8,24 +8,33 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.problems.linear import LinearProblem
-from bridle.solvers.shared.stochastic import BIAS_RATE, StepSettings, gradient_steps, rate_of
+from bridle.solvers.shared.stochastic import (
+    BIAS_RATE,
+    RateName,
+    StepSettings,
+    gradient_steps,
+    rate_of,
+)
 
 RATES = tuple(10.0 ** np.arange(-6, 2))
 BELOW = 0.5  # start slightly below the best: too high a rate costs more than too low a one
+FEWEST = 30  # steps of a trial: large batches would make an epoch of next to none
+BOTTOU: RateName = "eta0/(1 + eta0 lam t)"
 
 
 def _trial(
-    problem: LinearProblem, start: tuple[Array, float], seed: int
+    problem: LinearProblem, start: tuple[Array, float], seed: int, rate: RateName, batch: int
 ) -> Callable[[float], float]:
-    """The objective after one epoch at rate eta_0/(1 + eta_0 lam t), as a function of eta_0."""
+    """The objective after one epoch, as a function of eta_0."""
+    batch = min(batch, problem.n_rows)
 
     def cost(eta0: float) -> float:
         settings = StepSettings(
-            rate_of("eta0/(1 + eta0 lam t)", problem.lam, eta0),
+            rate_of(rate, problem.lam, eta0), batch=batch,
             bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
-        )
+        )  # fmt: skip
         steps = gradient_steps(problem, *start, np.zeros(problem.n_rows), settings)
-        steps.run(problem.n_rows, _core.Rng(seed))
+        steps.run(max(problem.n_rows // batch, FEWEST), _core.Rng(seed))
         w, alpha = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
         b = steps.output("last", w, alpha)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -33,14 +42,6 @@ def _trial(
         return value if np.isfinite(value) else np.inf
 
     return cost
-
-
-def _sampled_trial(
-    problem: LinearProblem, sample: int, seed: int, w: Array | None, b: float
-) -> tuple[Callable[[float], float], LinearProblem]:
-    small = problem.sample(sample, seed % 2**32)
-    joined = np.zeros(problem.n_features + 1) if w is None else np.asarray(w, np.float64)
-    return _trial(small, (joined, b), seed), small
 
 
 def calibrate_rate(
@@ -51,16 +52,20 @@ def calibrate_rate(
     seed: int = 0,
     w: Array | None = None,
     b: float = 0.0,
+    rate: RateName = BOTTOU,
+    batch: int = 1,
 ) -> float:
     """The rate eta_0 to start with: slightly below the one that most reduces the loss.
 
-    Each rate runs one epoch on a subsample, at eta_0/(1 + eta_0 lam t). Rates are for the objective
-    lam/2 |w|^2 + 1/m sum loss. w: the joined weights to start from (see LinearProblem.join).
+    Each eta_0 runs one epoch on a subsample, at the schedule `rate` and with the minibatches that
+    will be used. Rates are for the objective lam/2 |w|^2 + 1/m sum loss. w: the joined weights to
+    start from (see LinearProblem.join).
     """
-    if len(rates) == 0 or not all(rate > 0 and np.isfinite(rate) for rate in rates):
+    if len(rates) == 0 or not all(eta0 > 0 and np.isfinite(eta0) for eta0 in rates):
         raise ValueError("rates must be positive and finite, and at least one")
-    trial, _ = _sampled_trial(problem, sample, seed, w, b)
-    costs = [trial(float(rate)) for rate in rates]
+    joined = np.zeros(problem.n_features + 1) if w is None else np.asarray(w, np.float64)
+    trial = _trial(problem.sample(sample, seed % 2**32), (joined, b), seed, rate, batch)
+    costs = [trial(float(eta0)) for eta0 in rates]
     return BELOW * float(rates[int(np.argmin(costs))])
 
 
@@ -69,7 +74,8 @@ def search_eta0(problem: LinearProblem, *, sample: int = 1000, seed: int = 0) ->
 
     It starts from 1/mean |x|^2, which is 1 for rows of length 1.
     """
-    trial, small = _sampled_trial(problem, sample, seed, None, 0.0)
+    small = problem.sample(sample, seed % 2**32)
+    trial = _trial(small, (np.zeros(problem.n_features + 1), 0.0), seed, BOTTOU, 1)
     mean = float(small.squared_norms.mean())
     eta = 1.0 / mean if mean > 0 else 1.0
     best, factor = trial(eta), 2.0
