@@ -527,3 +527,20 @@ def test_rates_are_what_they_say():
     )
     with pytest.raises(ValueError, match="rate must be one of"):
         StochasticGradientDescent(rate="fast")
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "svmsgd", "sgd-s"])
+def test_the_order_of_the_file_does_not_matter(solver):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 8))
+    y = np.where(X[:, 0] + rng.standard_normal(20_000) > 0.5, 1.0, -1.0)
+    optimum = solve(LinearProblem(X, y, 0.1, bias="regularised"), "dcd", stop=Gap(1e-4))
+
+    def above(order):
+        problem = LinearProblem(X[order], y[order], 0.1, bias="regularised")
+        return max(
+            solve(problem, solver, stop=Epochs(2), seed=seed, keep="final").certificate.primal
+            for seed in range(3)
+        ) / optimum.certificate.primal - 1  # fmt: skip
+
+    assert above(np.argsort(y, kind="stable")) < 2 * above(np.arange(20_000)) + 0.01

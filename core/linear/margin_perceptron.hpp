@@ -93,11 +93,8 @@ public:
   }
 
 private:
-  static constexpr size_t rows_ahead = 8;
-
   void visit(int64_t i) {
-    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
-      rows_.prefetch(ahead);
+    order_.prefetch(rows_, signed_weight_, squared_norms_, counts_.data());
     const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
     const double margin = y * static_cast<double>(rows_.dot(i, a_.data()));
     const double threshold = settings_.offset + settings_.slope * static_cast<double>(presented);

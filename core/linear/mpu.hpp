@@ -75,11 +75,8 @@ public:
   }
 
 private:
-  static constexpr size_t rows_ahead = 8;
-
   void visit(int64_t i) {
-    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
-      rows_.prefetch(ahead);
+    order_.prefetch(rows_, signed_cost_, squared_norms_, held_.data());
     const double y = std::copysign(1.0, signed_cost_[i]), cost = std::abs(signed_cost_[i]);
     if (cost == 0)
       return;

@@ -48,8 +48,6 @@ public:
   void output(double *w, double *alpha) const override { weights_.current(w, alpha); }
 
 private:
-  static constexpr size_t rows_ahead = 8;
-
   // rho m C_i: what a row enters with.
   double entry(int64_t i) const {
     return rho_ * static_cast<double>(n_rows) * std::abs(signed_cost_[i]);
@@ -57,8 +55,7 @@ private:
   double label(int64_t i) const { return std::copysign(1.0, signed_cost_[i]); }
 
   void step(int64_t i) {
-    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
-      rows_.prefetch(ahead);
+    order_.prefetch(rows_, signed_cost_);
     const double p = weights_.margin(i, label(i));
     weights_.shrink(1 - rho_);
     int64_t &slot = window_[position_];

@@ -33,6 +33,8 @@ public:
   double margin(int64_t i, double y) const {
     return y * scale_ * static_cast<double>(rows_.dot(i, v_.data()));
   }
+  // Of the rows of the present part, for prefetching.
+  const double *coefficients() const { return beta_.data() + first_; }
   double squared_norm() const { return scale_ * scale_ * squared_norm_; }
 
   // w <- factor w. A factor of 0 forgets everything.

@@ -129,8 +129,6 @@ public:
   }
 
 private:
-  static constexpr size_t rows_ahead = 8;
-
   struct Picked {
     int64_t row;
     double margin, coefficient; // of the row, in units of rho m/k
@@ -161,8 +159,7 @@ private:
   }
 
   Picked pick(int64_t i, double share) const {
-    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
-      rows_.prefetch(ahead);
+    order_.prefetch(rows_, signed_cost_, squared_norms_, weights_.coefficients());
     const double p = weights_.margin(i, label(i));
     const double with_bias = p + label(i) * bias_;
     double coefficient = share * std::abs(signed_cost_[i]) * Loss::slope(with_bias);

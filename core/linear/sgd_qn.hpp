@@ -51,12 +51,10 @@ public:
   void scales(double *b) const override { std::copy(scale_.begin(), scale_.end(), b); }
 
 private:
-  static constexpr size_t rows_ahead = 8;
   static constexpr double widest = 100; // r is at most this many lam
 
   void step(int64_t i) {
-    if (const int64_t ahead = order_.peek(rows_ahead); ahead >= 0)
-      rows_.prefetch(ahead);
+    order_.prefetch(rows_, signed_weight_);
     const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
     const double p = margin(i, y);
     const double coefficient = c * limited_slope(i, p, c);

@@ -30,6 +30,7 @@ concept RowsLike =
       rows.add(i, 1.0, sum);                      // sum += x_i
       rows.for_each(i, [](int64_t, typename R::Value) {});
       rows.prefetch(i);
+      rows.prefetch_place(i); // what tells where row i is
       // Some rows, copied together: the number of one among them, and a view of them.
       { copy.append(rows, i) } -> std::same_as<int64_t>;
       { copy.view(rows) } -> std::same_as<R>;
@@ -76,15 +77,18 @@ template <class Value_, class Column_> struct CsrRows {
       visit(static_cast<int64_t>(columns[k]), values[k]);
   }
 
-  // Every line of a row, up to a length from which on the hardware keeps up by itself.
+  void prefetch_place(int64_t i) const { __builtin_prefetch(offsets + i); }
+
+  // Every line of a row, up to a length from which on the hardware keeps up by itself; and those
+  // that the last vector of a row reads of, though it masks what is beyond the end.
   void prefetch(int64_t i) const {
-    const int64_t begin = offsets[i], end = std::min(offsets[i + 1], begin + prefetched);
-    for (int64_t k = begin; k < end; k += 64 / sizeof(Column))
-      __builtin_prefetch(columns + k);
-    for (int64_t k = begin; k < end; k += 64 / sizeof(Value))
-      __builtin_prefetch(values + k);
+    const int64_t begin = offsets[i], n = std::min(offsets[i + 1] - begin, prefetched);
+    const int64_t end = begin + (n + vector - 1) / vector * vector;
+    prefetch_lines(columns + begin, columns + end);
+    prefetch_lines(values + begin, values + end);
   }
 
+  static constexpr int64_t vector = 16;
   static constexpr int64_t prefetched = 256;
 
   struct Copy {
@@ -154,7 +158,10 @@ template <class Value_> struct DenseRows {
       visit(k, row(i)[k]);
   }
 
-  void prefetch(int64_t i) const { __builtin_prefetch(row(i)); }
+  void prefetch_place(int64_t) const {}
+  void prefetch(int64_t i) const {
+    prefetch_lines(row(i), row(i) + std::min(n_features, int64_t{256}));
+  }
 
   struct Copy {
     LargeVector<Value> values;

@@ -35,7 +35,7 @@ class MarginPerceptronUnlearning(Solver):
     """Learns and unlearns quanta of dual variables.
 
     quanta: B at the start. many: as many quanta at a visit as the margin asks for, instead of one.
-    bucket: neighbouring rows that stay together in a shuffled epoch.
+    bucket: neighbouring rows that are read by turns with those of other buckets; 1: a full shuffle.
     """
 
     quanta: int = 4

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Perceptron(Solver):
-    """Updates on errors only. bucket: rows that stay together in a shuffled epoch."""
+    """Updates on errors only. bucket: see `sgd`."""
 
     bucket: int = 32
 

@@ -46,7 +46,7 @@ class StochasticGradientDescent(Solver):
     output: what is proposed, the "last" iterate, the "average" of all, the "tail-average" (since
     the last power of two of epochs), or a "random" iterate; `solve(..., keep="final")` returns the
     last proposal, keep="best" the best of those that were certified.
-    bucket: neighbouring rows that stay together in a shuffled epoch.
+    bucket: neighbouring rows that are read by turns with those of other buckets; 1: a full shuffle.
     """
 
     rate: RateName = "1/(lam t)"

@@ -34,7 +34,7 @@ class SgdS(Solver):
     """Stochastic gradient descent in margin-perceptron form, in complete epochs.
 
     coefficient: how many times the goal the estimated gap may be when an exact pass is taken.
-    bucket: neighbouring rows that stay together in a shuffled epoch.
+    bucket: neighbouring rows that are read by turns with those of other buckets; 1: a full shuffle.
     """
 
     coefficient: float = 1.2

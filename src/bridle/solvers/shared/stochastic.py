@@ -105,7 +105,7 @@ def needs_eta0(name: RateName) -> bool:
 
 
 def bucket_size(n_rows: int, bucket: int) -> int:
-    """Neighbours that stay together in a shuffled epoch: few enough to leave 1000 buckets."""
+    """Neighbours that make up a bucket of a shuffled epoch: few enough to leave 1000 buckets."""
     return max(1, min(bucket, n_rows // 1000))
 
 
