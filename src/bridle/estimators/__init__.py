@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# name -> module: a new estimator is one file and one line here.
+if TYPE_CHECKING:
+    from bridle.estimators.base import GapWarning as GapWarning
+    from bridle.estimators.chain import ChainSVM as ChainSVM
+    from bridle.estimators.linear import LinearSVC as LinearSVC
+    from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
+    from bridle.estimators.multiclass import MulticlassSVC as MulticlassSVC
+    from bridle.estimators.multilabel import MultilabelSVC as MultilabelSVC
+    from bridle.estimators.online import OnlineSVC as OnlineSVC
+    from bridle.estimators.rank import MultivariateSVC as MultivariateSVC
+    from bridle.estimators.rank import RankSVM as RankSVM
+    from bridle.estimators.structured import StructuredSVM as StructuredSVM
+    from bridle.estimators.svc import SVC as SVC
+    from bridle.estimators.tree import TreeSVM as TreeSVM
+
+# name -> module: a new estimator is one file, one line here and one above, for type checkers.
 _HOME = {
     "LinearSVC": "bridle.estimators.linear",
     "LinearSVCCV": "bridle.estimators.linear_cv",
