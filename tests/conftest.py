@@ -7,6 +7,7 @@ import signal
 import pytest
 from bridle.objective.kernels import KERNELS
 from bridle.objective.losses import LOSSES
+from bridle.rows.cuda.device import missing
 from bridle.solvers import REGISTRY
 from bridle.structured import ORACLES
 from bridle.structured.ranking import LABELLING_LOSSES, RANKING_LOSSES
@@ -25,3 +26,12 @@ def registries():
     for registry, entries in zip(known, before, strict=True):
         registry.clear()
         registry.update(entries)
+
+
+def pytest_collection_modifyitems(items):
+    """What needs a GPU says why it is not run."""
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    why = missing() if marked else None
+    if why is not None:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=why))

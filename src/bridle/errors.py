@@ -23,3 +23,7 @@ class ModelError(ValueError):
 
 class LossError(ValueError):
     """A loss whose value and dual value contradict each other; the message names it."""
+
+
+class DeviceError(ValueError):
+    """There is no GPU to compute on, or not for this; the message says why, in one line."""

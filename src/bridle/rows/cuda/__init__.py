@@ -1,0 +1,1 @@
+"""Rows on a GPU: CuPy's arrays, and kernels that are compiled when they are first used."""

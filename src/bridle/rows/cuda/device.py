@@ -1,0 +1,152 @@
+"""The device: CuPy and a GPU, found when they are asked for, or one line that says what is missing.
+
+Kernels are the files `*.cu` beside this module, written for one type of values and of columns at a
+time, which macros name. NVRTC compiles them when they are first used; CuPy keeps the results.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from bridle.errors import DeviceError
+from bridle.matrix.threads import Threads
+from numpy.typing import NDArray
+
+# Where to compute: on the processor, on the GPU, or where it is predicted to take less time.
+Where = Literal["cpu", "cuda", "auto"]
+
+SOURCES = Path(__file__).parent
+C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long"}
+
+# What is copied to the device goes through pinned memory, piece by piece: while one piece is on its
+# way, threads fill the others.
+PIECE = 4 << 20
+FILLING = 8
+
+
+def check_where(device: str) -> Where:
+    """ValueError unless it is one of them."""
+    if device not in get_args(Where):
+        raise ValueError(f'device must be "cpu", "cuda" or "auto", got {device!r}')
+    return device  # type: ignore[return-value]
+
+
+@cache
+def missing() -> str | None:
+    """Why there is no device, in one line; None if there is one."""
+    try:
+        import cupy
+    except Exception as error:
+        first = str(error).strip().splitlines()
+        why = f" ({first[0]})" if first and not isinstance(error, ModuleNotFoundError) else ""
+        return f"CuPy is not installed{why}: pip install 'bridle[cuda]'"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"CuPy finds no GPU: {str(error).strip().splitlines()[0]}"
+    return None if count else "this machine has no GPU"
+
+
+@cache
+def find_device() -> Device:
+    """The current GPU; DeviceError says why there is none."""
+    why = missing()
+    if why is not None:
+        raise DeviceError(f'device="cuda" is not available: {why}')
+    import cupy
+
+    return Device(cupy)
+
+
+class Device:
+    """A GPU: its arrays (`xp` is CuPy), its kernels, and copies to it and from it."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        self._modules: dict[tuple[Any, ...], Any] = {}
+
+    @cached_property
+    def properties(self) -> Mapping[str, Any]:
+        """What the driver says of it."""
+        runtime = self.xp.cuda.runtime
+        found: Mapping[str, Any] = runtime.getDeviceProperties(self.xp.cuda.Device().id)
+        return found
+
+    @property
+    def name(self) -> str:
+        """As the vendor calls it."""
+        return str(self.properties["name"].decode())
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many."""
+        return int(self.properties["multiProcessorCount"])
+
+    def free_memory(self) -> int:
+        """Bytes that arrays may still take, those that CuPy holds in reserve included."""
+        free, _ = self.xp.cuda.runtime.memGetInfo()
+        pool = self.xp.get_default_memory_pool()
+        return int(free + pool.total_bytes() - pool.used_bytes())
+
+    def kernel(self, source: str, name: str, **macros: Any) -> Any:
+        """A kernel of a source, called as kernel((blocks,), (threads,), arguments)."""
+        key = (source, *sorted(macros.items()))
+        if key not in self._modules:
+            options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
+            self._modules[key] = self.xp.RawModule(code=source_text(source), options=options)
+        return self._modules[key].get_function(name)
+
+    def put(self, values: NDArray[Any]) -> Any:
+        """A copy on the device."""
+        values = np.ascontiguousarray(values)
+        out = self.xp.empty(values.shape, values.dtype)
+        if values.nbytes <= PIECE:
+            out.set(values)
+        else:
+            self._copy(values.reshape(-1).view(np.uint8), out)
+        return out
+
+    def _copy(self, source: NDArray[np.uint8], out: Any) -> None:
+        """In pieces: each thread has two buffers, fills one while the other is on its way."""
+        xp, device = self.xp, self.xp.cuda.Device().id
+        n_pieces = -(-len(source) // PIECE)
+        n_threads = min(FILLING, n_pieces, os.cpu_count() or 1)
+
+        def work(first: int) -> None:
+            with xp.cuda.Device(device), xp.cuda.Stream(non_blocking=True) as stream:
+                pinned = [xp.cuda.alloc_pinned_memory(PIECE) for _ in range(2)]
+                buffers = [np.frombuffer(memory, np.uint8, PIECE) for memory in pinned]
+                sent = [xp.cuda.Event(disable_timing=True) for _ in range(2)]
+                for turn, piece in enumerate(range(first, n_pieces, n_threads)):
+                    k = turn % 2
+                    sent[k].synchronize()
+                    part = source[piece * PIECE : (piece + 1) * PIECE]
+                    np.copyto(buffers[k][: len(part)], part)
+                    target = out.data + piece * PIECE
+                    target.copy_from_host_async(buffers[k].ctypes.data, len(part), stream)
+                    sent[k].record(stream)
+                stream.synchronize()
+
+        xp.cuda.get_current_stream().synchronize()  # the memory of `out` may still be in use
+        with Threads(n_threads) as pool:
+            list(pool.map(work, range(n_threads)))
+
+    def get(self, values: Any) -> NDArray[Any]:
+        """A copy in this memory."""
+        found: NDArray[Any] = self.xp.asnumpy(values)
+        return found
+
+    def wait(self) -> None:
+        """Until all that was asked of the device is done."""
+        self.xp.cuda.get_current_stream().synchronize()
+
+
+@cache
+def source_text(name: str) -> str:
+    """A source with what all of them have in common before it."""
+    return "\n".join((SOURCES / f"{part}.cu").read_text("utf-8") for part in ("common", name))
