@@ -7,14 +7,25 @@ import json
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from bridle import Gap, LinearProblem, Seconds, Solver, _core, lam_to_C, solve
+from bridle import (
+    Epochs,
+    Gap,
+    LinearProblem,
+    Seconds,
+    Solver,
+    Suboptimality,
+    _core,
+    lam_to_C,
+    solve,
+)
+from bridle.solving.stopping import Progress, Status, Stop, Verdict
 from bridle.study.plots import COLOURS, LINES, MARKERS
 
 LAM = 1e-4  # the lam of the published numbers on RCV1
@@ -100,6 +111,64 @@ def course(
     return found
 
 
+@dataclass(frozen=True)
+class Clocked(Solver):
+    """A solver, and the processor time that it takes: certificates and other work do not count."""
+
+    solver: Solver
+    spent: list[float] = field(default_factory=list)
+
+    name: ClassVar[str] = "clocked"
+
+    def check(self, problem: Any) -> None:
+        self.solver.check(problem)
+
+    def precision(self, problem: Any) -> np.dtype[Any]:
+        return self.solver.precision(problem)
+
+    def iterates(self, problem: Any, **how: Any) -> Any:
+        iterates, answer = self.solver.iterates(problem, **how), None
+        while True:
+            began = time.process_time()
+            try:
+                found = iterates.send(answer)
+            except StopIteration:
+                return
+            self.spent.append(time.process_time() - began)
+            answer = yield found
+
+
+@dataclass(frozen=True)
+class ProcessorSeconds(Stop):
+    """Stop after so much processor time of a clocked solver."""
+
+    clock: Clocked
+    most: float
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        spent = sum(self.clock.spent)
+        return Verdict(Status.BUDGET, f"after {spent:.3g} s") if spent >= self.most else None
+
+
+def to_accuracy(
+    problem: LinearProblem, solver: Solver, best: float, tol: float, caps: dict[str, float]
+) -> dict[str, float] | None:  # fmt: skip
+    """Epochs and processor seconds until P <= (1 + tol) best; None if it did not get there."""
+    clocked = Clocked(solver)
+    stop = Suboptimality(tol, optimum=best) | Epochs(caps["epochs"])
+    stop = stop | ProcessorSeconds(clocked, caps["seconds"])
+    found = solve(problem, clocked, stop=stop, keep="final")
+    if not found.converged:
+        return None
+    return {"epochs": found.epochs, "seconds": sum(clocked.spent)}
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is words, the others numbers."""
+    rows = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
 def told(value: float | None, spec: str) -> str:
     """A number for a claim; what was not reached on somebody's data is None."""
     return "never" if value is None or not np.isfinite(value) else format(value, spec)
@@ -135,12 +204,15 @@ def plain_ticks(axis: Any, values: Sequence[float] | None = None) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def key_above(figure: Any, ax: Any, columns: int = 3) -> None:
-    """The legend over the axes, where it covers nothing."""
-    handles, labels = ax.get_legend_handles_labels()
+def key_above(figure: Any, axes: Any, columns: int = 3) -> None:
+    """The legend over the axes, where it covers nothing; what several have is there once."""
+    found: dict[str, Any] = {}
+    for ax in axes if isinstance(axes, tuple) else (axes,):
+        found |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure.legend(
-        handles, labels, loc="outside upper center", ncols=columns, frameon=False, handlelength=4
-    )
+        found.values(), found.keys(), loc="outside upper center", ncols=columns, frameon=False,
+        handlelength=4,
+    )  # fmt: skip
 
 
 def name_of(experiment: ModuleType) -> str:
@@ -175,31 +247,42 @@ def picture(experiment: ModuleType, numbers: dict[str, Any], file: Any, below: s
         figure.savefig(file, format="png", dpi=110)
 
 
+def chosen_data(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[Data, Path]:
+    """What to run on, and where to write: real sets have a folder each."""
+    from experiments.real import SETS, named
+
+    if options.data in SETS:
+        return named(options.data, options.rows), options.out / options.data
+    if (options.data is None) != (options.test is None):
+        parser.error(f"--data is a set ({', '.join(SETS)}), or a file and goes with --test")
+    if options.data is not None:
+        return from_files(Path(options.data), options.test), options.out
+    rows = options.rows or (781_265 if options.full else 40_000)
+    return corpus(rows, min(40_000, max(5_000, rows // 4))), options.out
+
+
 def run(modules: Sequence[ModuleType]) -> int:
     """Measure, draw and judge; 1 if a claim does not hold."""
     parser = argparse.ArgumentParser(description="Each experiment writes a picture and JSON.")
     parser.add_argument("--full", action="store_true", help="at RCV1's size, not a scaled-down one")
-    parser.add_argument("--rows", type=int, help="training rows to generate")
-    parser.add_argument("--data", type=Path, help="training rows of your own, svmlight")
+    parser.add_argument("--rows", type=int, help="training rows to generate, or to take of a set")
+    parser.add_argument(
+        "--data", help="a set in the folder BRIDLE_DATA (a9a, covtype, 20news, commits), or "
+        "training rows of your own, svmlight, with --test",
+    )  # fmt: skip
     parser.add_argument("--test", type=Path, help="test rows of your own, svmlight")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to")
     if len(modules) > 1:
         known = [name_of(m) for m in modules]
         parser.add_argument("only", nargs="*", metavar="NAME", help=f"of: {', '.join(known)}")
     options = parser.parse_args()
-    if (options.data is None) != (options.test is None):
-        parser.error("--data and --test go together")
-    if options.data is not None:
-        data = from_files(options.data, options.test)
-    else:
-        rows = options.rows or (781_265 if options.full else 40_000)
-        data = corpus(rows, min(40_000, max(5_000, rows // 4)))
+    data, out = chosen_data(parser, options)
     chosen = getattr(options, "only", [])
     held = True
     for module in modules:
         if chosen and name_of(module) not in chosen:
             continue
         numbers = module.measure(data)
-        save(module, numbers, options.out)
+        save(module, numbers, out)
         held = held and module.holds(numbers)
     return 0 if held else 1
