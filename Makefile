@@ -6,12 +6,12 @@ CXX_SOURCES := $(shell find core -name '*.[ch]pp')
 CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-core test-threads lint bench experiments gallery docs wheel fuzz sanitize
-.PHONY: mutants format clean
+.PHONY: mutants format clean lint-release test-oldest test-clang test-aarch64 compile-windows
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
 
-test: $(VENV)/.built test-core
+test: $(VENV)/.built $(VENV)/.tools test-core
 	$(BIN)/python -m pytest -n auto
 
 # The C++ library and its tests: no Python, no nanobind.
@@ -20,77 +20,116 @@ test-threads: build/threads/.tested  # under the thread sanitizer
 build/threads/.tested: CORE_OPTIONS := -DBRIDLE_SANITIZE=thread
 
 .PHONY: build/core/.tested build/threads/.tested
-build/core/.tested build/threads/.tested: $(VENV)/.tools
-	$(BIN)/cmake -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" \
-	  -DBRIDLE_PYTHON=OFF $(CORE_OPTIONS)
+build/core/.tested build/threads/.tested: $(VENV)/.made
+	$(CONFIGURE) -B $(@D) $(CORE_OPTIONS)
 	$(BIN)/cmake --build $(@D)
 	$(BIN)/ctest --test-dir $(@D) --output-on-failure
+CONFIGURE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" -DBRIDLE_PYTHON=OFF
 
-lint: $(VENV)/.built
+# The core with another compiler and library, and for another processor, emulated; see docs/platforms.md. Debian's
+# packages: clang libc++-dev libc++abi-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64.
+test-clang: $(VENV)/.made
+	$(CONFIGURE) -B build/clang -DCMAKE_CXX_COMPILER=clang++ \
+	  -DCMAKE_CXX_FLAGS="-stdlib=libc++ -Werror"
+	$(BIN)/cmake --build build/clang
+	$(BIN)/ctest --test-dir build/clang --output-on-failure
+
+test-aarch64: $(VENV)/.made
+	$(CONFIGURE) -B build/aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_SYSTEM_NAME=Linux \
+	  -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_FLAGS=-Werror \
+	  -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu"
+	$(BIN)/cmake --build build/aarch64
+	$(BIN)/ctest --test-dir build/aarch64 --output-on-failure
+
+# Compiled, not run.
+compile-windows: $(VENV)/.made
+	$(CONFIGURE) -B build/windows -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix \
+	  -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_CXX_FLAGS=-Werror
+	$(BIN)/cmake --build build/windows
+
+lint: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 
-format: $(VENV)/.built
+# What only a release needs: workflows, citation, metadata.
+lint-release: $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/zizmor --offline --min-severity medium .github/workflows
+	$(BIN)/cffconvert --validate
+	$(BIN)/validate-pyproject pyproject.toml
+
+format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
-bench: $(VENV)/.built
+bench: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
 
 # Pictures, and the numbers behind them, into out/. EXPERIMENTS="--full" for RCV1's size.
-experiments: $(VENV)/.built
+experiments: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m experiments $(EXPERIMENTS)
 
 # The pictures and claims of docs/gallery.md, from what `make experiments` has left in out/.
-gallery: $(VENV)/.built
+gallery: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m experiments.gallery
 
 # Do the tests find bugs? Those in mutants/planted.toml are planted one at a time, in copies of this
 # folder. MUTANTS="--only NAME", "--list", "--jobs 16": see python -m mutants --help.
-mutants: $(VENV)/.built
+mutants: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m mutants $(MUTANTS)
 
 # The site, into docs/_build/html; a warning is an error.
-docs: $(VENV)/.built
+docs: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 
 # The development environment: the package in editable mode, built without isolation so that a
 # second build only compiles what changed. The stubs of the compiled module are for mypy and editors:
-# a folder beside it, which Python passes over since it holds no code.
-$(VENV)/.tools: pyproject.toml
+# a folder beside it, which Python passes over since it holds no code. The demo needs no more than this.
+$(VENV)/.made: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group build --group test --group lint
+	$(BIN)/python -m pip install --quiet --group build
 	touch $@
 
-$(VENV)/.built: $(VENV)/.tools $(CORE)
+$(VENV)/.built: $(VENV)/.made $(CORE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[plot]"
 	rm -rf src/bridle/_core src/bridle/_core.pyi
 	$(BIN)/python -m nanobind.stubgen -q -r -m bridle._core -O src/bridle
 	touch $@
 
-# The wheel, installed where no compiler can be found, and tested there.
-WHEEL_BIN := .venv-wheel/bin
-wheel: $(VENV)/.tools
-	rm -rf dist .venv-wheel
-	$(BIN)/python -m build --wheel
-	$(PYTHON) -m venv .venv-wheel
-	$(WHEEL_BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(WHEEL_BIN)/python -m pip install --quiet --group test
-	env PATH="$(CURDIR)/$(WHEEL_BIN)" CC=/nonexistent CXX=/nonexistent \
-	  $(WHEEL_BIN)/python -m pip install --quiet dist/bridle-*.whl
-	env PATH="$(CURDIR)/$(WHEEL_BIN)" $(WHEEL_BIN)/python -m pytest -n auto
+$(VENV)/.tools: $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --group test --group lint
+	touch $@
+
+# Wheels of the interpreters named in WHEEL_PYTHONS, made fit for other Linux systems, audited, then each installed
+# where no compiler can be found, and tested there.
+WHEEL_PYTHONS ?= $(PYTHON)
+wheel: $(VENV)/.made
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --group release
+	for python in $(WHEEL_PYTHONS); do .ci/wheel "$$python" || exit 1; done
+
+# The tests with the lowest versions that pyproject.toml allows.
+OLDEST := .venv-oldest
+test-oldest: $(OLDEST)/.built
+	$(OLDEST)/bin/python -m pytest -n auto
+$(OLDEST)/.built: $(VENV)/.made $(CORE)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(OLDEST)
+	$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct \
+	  --group test ".[plot]"
+	touch $@
 
 # Inputs that nobody means well with, a minute for each target, the same in every run. More of them:
 # make fuzz FUZZ="--seconds 3600 --seed 7", or FUZZ="readers --inputs 100000"; see fuzz/__init__.py.
 FUZZ ?= --seconds 60
-fuzz: $(VENV)/.built
+fuzz: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m fuzz $(FUZZ)
 
 # The kernels and readers under the address and undefined-behaviour sanitizers, in the tests and in a
@@ -118,5 +157,5 @@ $(SANITIZED)/.built: $(CORE)
 	touch $@
 
 clean:
-	rm -rf build dist .venv .venv-wheel $(SANITIZED) src/bridle/_core src/bridle/_core.pyi
+	rm -rf build dist .venv .venv-wheel .venv-oldest $(SANITIZED) src/bridle/_core src/bridle/_core.pyi
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/api
