@@ -22,11 +22,10 @@ public:
   Interner(nb::dict vocabulary, bool grow) : vocabulary_(std::move(vocabulary)), grow_(grow) {}
 
   void sequence(nb::handle tokens) {
-    const nb::object fast = fast_sequence(tokens, "a sequence must be a list of tokens");
-    const Py_ssize_t length = PySequence_Fast_GET_SIZE(fast.ptr());
-    PyObject **items = PySequence_Fast_ITEMS(fast.ptr());
+    const nb::object list = as_list(tokens, "a sequence must be a list of tokens");
+    const Py_ssize_t length = PyList_Size(list.ptr());
     for (position_ = 0; position_ < length; ++position_)
-      token(items[position_]);
+      token(PyList_GetItem(list.ptr(), position_));
     sequences_.push_back(static_cast<int64_t>(tokens_.size()) - 1);
     ++n_sequences_;
   }
@@ -43,15 +42,19 @@ private:
     throw nb::type_error((where + ": " + what).c_str());
   }
 
-  nb::object fast_sequence(nb::handle value, const char *what) const {
+  // A list is taken as it is, other sequences are copied: the stable ABI has no way to look into
+  // both.
+  nb::object as_list(nb::handle value, const char *what) const {
+    if (PyList_Check(value.ptr()))
+      return nb::borrow(value);
     if (PyUnicode_Check(value.ptr()) || PyDict_Check(value.ptr()))
       fail(what);
-    PyObject *fast = PySequence_Fast(value.ptr(), what);
-    if (!fast) {
+    PyObject *list = PySequence_List(value.ptr());
+    if (!list) {
       PyErr_Clear();
       fail(what);
     }
-    return nb::steal(fast);
+    return nb::steal(list);
   }
 
   void token(PyObject *features) {
@@ -74,15 +77,15 @@ private:
     tokens_.push_back(static_cast<int64_t>(columns_.size()));
   }
 
-  void names(PyObject *prefix, PyObject *list) {
-    const nb::object fast =
-        fast_sequence(list, "its features must be a list of strings or a dictionary");
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
-    PyObject **items = PySequence_Fast_ITEMS(fast.ptr());
+  void names(PyObject *prefix, PyObject *features) {
+    const nb::object list =
+        as_list(features, "its features must be a list of strings or a dictionary");
+    const Py_ssize_t n = PyList_Size(list.ptr());
     for (Py_ssize_t k = 0; k < n; ++k) {
-      if (!PyUnicode_Check(items[k]))
-        fail("a feature's name must be a string, got " + type_name(items[k]));
-      count(prefix, items[k], 1);
+      PyObject *name = PyList_GetItem(list.ptr(), k);
+      if (!PyUnicode_Check(name))
+        fail("a feature's name must be a string, got " + type_name(name));
+      count(prefix, name, 1);
     }
   }
 
@@ -102,8 +105,6 @@ private:
         dictionary(name.ptr(), value, depth + 1);
       else if (PyNumber_Check(value))
         count_if(name.ptr(), number(value));
-      else if (PyAnySet_Check(value))
-        names(name.ptr(), nb::steal(PySequence_List(value)).ptr());
       else
         names(name.ptr(), value);
     }
@@ -121,7 +122,9 @@ private:
     return v;
   }
 
-  static std::string type_name(PyObject *value) { return Py_TYPE(value)->tp_name; }
+  static std::string type_name(PyObject *value) {
+    return nb::cast<std::string>(nb::handle(value).type().attr("__name__"));
+  }
 
   static nb::object joined(PyObject *prefix, PyObject *name) {
     if (!prefix)
