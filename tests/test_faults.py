@@ -34,7 +34,7 @@ from bridle.data.sequences import read_template
 from bridle.exchange import export_model
 from bridle.files.atomic import replacing
 from bridle.files.container import read_container, write_container
-from bridle.matrix.threads import Threads
+from bridle.matrix.threads import Threads, check_threads
 from bridle.models.storage import load_model, save_model
 from bridle.rows.disk.memory import MemoryPlan
 from bridle.rows.disk.ranges import DiskRows
@@ -547,6 +547,44 @@ def test_a_process_forks_after_threads_were_used(folder: Path, tmp_path: Path) -
         text=True, timeout=HANGING, check=False,
     )  # fmt: skip
     assert (told.returncode, told.stdout) == (0, "done\n"), told.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_a_process_keeps_its_threads_and_forks_without_them(folder: Path) -> None:
+    """The pool stands, and no larger than was asked for; a fork finds it at rest, and ends it."""
+    told = python(STANDING, folder / "four.svm", env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    assert (told.returncode, told.stdout) == (0, "[3, 3, 3, 0, 5]\n"), told.stderr
+
+
+STANDING = """
+import os, sys
+import numpy as np
+from bridle import _core
+text = np.fromfile(sys.argv[1], np.uint8)
+def after(n_threads):
+    _core.text.read_svmlight(text, "it", True, None, False, None, n_threads, 64, False)
+    return len(os.listdir("/proc/self/task")) - before
+before = len(os.listdir("/proc/self/task"))
+counts = [after(4), after(4), after(2)]
+if (child := os.fork()) == 0:
+    before = len(os.listdir("/proc/self/task"))
+    os._exit(after(4))
+assert os.waitpid(child, 0)[1] >> 8 == 3
+counts.append(len(os.listdir("/proc/self/task")) - before)
+print([*counts, after(6)])
+"""
+
+
+@pytest.mark.parametrize("said", ["0", "many", "-1", "1.5", "99999"])
+def test_threads_of_the_environment(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDLE_THREADS", "3")
+    assert check_threads(None) == 3
+    assert check_threads(2) == 2
+    monkeypatch.setenv("BRIDLE_THREADS", said)
+    with pytest.raises(ValueError, match=f"BRIDLE_THREADS must be a number .* got '{said}'"):
+        bridle.LinearSVC().fit(*draw(2))
+    monkeypatch.setenv("BRIDLE_THREADS", " ")
+    assert check_threads(None) >= 1
 
 
 def test_the_reader_is_the_same_for_any_number_of_threads(folder: Path) -> None:

@@ -4,9 +4,14 @@
 #include "base/parallel.hpp"
 #include "losses.hpp"
 
+#include <cstdlib>
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 using namespace bridle;
 
@@ -51,6 +56,66 @@ void every_block_is_done_once() {
   }
 }
 
+void every_item_is_done_once() {
+  for (const int64_t n_items : {0, 1, 99, 100, 1001}) {
+    std::vector<int> done(n_items, 0);
+    for_ranges(n_items, 100, 3, [&](Range range) {
+      for (int64_t i = range.begin; i < range.end; ++i)
+        ++done[i];
+    });
+    CHECK(std::all_of(done.begin(), done.end(), [](int n) { return n == 1; }));
+  }
+}
+
+// Loops within loops, and loops of several callers: the threads at work at one time.
+void no_more_threads_work_than_were_asked_for() {
+  std::atomic<int64_t> here{0}, most{0}, done{0};
+  const auto count = [&](int64_t) {
+    const int64_t now = ++here;
+    for (int64_t before = most; before < now && !most.compare_exchange_weak(before, now);) {
+    }
+    std::this_thread::yield();
+    ++done;
+    --here;
+  };
+  const auto nested = [&](int64_t) { for_blocks(50, 5, count); };
+  for (const int64_t n_blocks : {1, 2, 3, 7}) {
+    done = most = 0;
+    for_blocks(n_blocks, 5, nested);
+    CHECK(done == 50 * n_blocks && most <= 5);
+  }
+  done = most = 0;
+  const int64_t together = std::max(5, hardware_threads());
+  {
+    std::vector<std::jthread> callers;
+    for (int k = 0; k < 3; ++k)
+      callers.emplace_back([&] {
+        for (int again = 0; again < 20; ++again)
+          nested(0);
+      });
+  }
+  CHECK(done == 3 * 20 * 50);
+  CHECK(most <= together + 2); // each caller works, however many there are
+}
+
+// A child process has none of its parent's threads; a parent keeps working after a fork.
+void a_process_may_fork() {
+  std::atomic<int64_t> sum{0};
+  const auto add = [&](int64_t block) { sum += block; };
+  for (int generation = 0; generation < 3; ++generation) {
+    for_blocks(10, 4, add);
+    const pid_t child = fork();
+    if (child == 0) {
+      for_blocks(10, 4, add);
+      std::_Exit(sum == 45 * (generation + 2) ? 0 : 1);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  }
+  for_blocks(10, 4, add);
+  CHECK(sum == 4 * 45);
+}
+
 void large_arrays_shrink_and_keep_what_they_hold() {
   Buffer<int64_t> buffer(size_t{1} << 20); // 8 MiB: in huge pages
   std::iota(buffer.data(), buffer.data() + buffer.size(), int64_t{0});
@@ -84,6 +149,9 @@ void losses_are_found_by_name() {
 int main() {
   random_numbers_are_the_same_everywhere();
   every_block_is_done_once();
+  every_item_is_done_once();
+  no_more_threads_work_than_were_asked_for();
+  a_process_may_fork();
   large_arrays_shrink_and_keep_what_they_hold();
   losses_are_found_by_name();
 }

@@ -42,22 +42,26 @@ void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 using namespace bridle;
 
+// The pool keeps the threads that it got, and asks again for what it lacks.
 void work_is_done_by_as_many_threads_as_there_are() {
-  for (const int64_t allowed : {0, 1, 2}) {
+  for (int64_t had = 0; had < 3; ++had) {
     std::vector<int> done(100, 0);
     std::vector<int64_t> level(8, 0);
-    threads_left = allowed;
+    threads_left = 0;
     for_blocks(100, 4, [&](int64_t block) { ++done[block]; });
     CHECK(threads_left < 0); // more were asked for
-    threads_left = allowed;
+    threads_left = 1;
     in_rounds(
         20, 8, 4, [&](int64_t round, int64_t block) { CHECK(level[block] == round); },
         [&](int64_t block) { ++level[block]; }, [] {});
-    CHECK(threads_left < 0);
-    threads_left = no_limit;
+    CHECK(threads_left == (had < 2 ? -1 : 0)); // it stands now; and a fourth is not wanted
     CHECK(std::all_of(done.begin(), done.end(), [](int n) { return n == 1; }));
     CHECK(std::all_of(level.begin(), level.end(), [](int64_t n) { return n == 20; }));
   }
+  threads_left = 0;
+  for_blocks(100, 4, [](int64_t) {});
+  CHECK(threads_left == 0); // all that are wanted are there
+  threads_left = no_limit;
 }
 
 template <class Work> bool throws(Work &&work) {

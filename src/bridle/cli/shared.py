@@ -310,13 +310,13 @@ def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
 
 def size_report(X: Any, threads: int | None) -> dict[str, Any]:
     """Rows, features, nnz, threads."""
-    from bridle import _core
+    from bridle.matrix.threads import check_threads
 
     return {
         "rows": int(X.shape[0]),
         "features": int(X.shape[1]),
         "nnz": int(X.nnz),
-        "threads": threads if threads is not None else int(_core.hardware_threads()),
+        "threads": check_threads(threads),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -16,12 +17,24 @@ T = TypeVar("T")
 
 
 def check_threads(n_threads: int | None) -> int:
-    """The number of threads; None is as many as the hardware has."""
+    """The number of threads; None: of BRIDLE_THREADS, else as many as the hardware has."""
     if n_threads is None:
-        return _core.hardware_threads()
+        return _threads_of_environment() or _core.hardware_threads()
     if not 1 <= int(n_threads) < MOST:
         raise ValueError(f"n_threads must be at least 1, and below {MOST}, got {n_threads}")
     return int(n_threads)
+
+
+def _threads_of_environment() -> int | None:
+    said = os.environ.get("BRIDLE_THREADS", "").strip()
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit() and 1 <= int(said) < MOST):
+        raise ValueError(
+            f"the environment variable BRIDLE_THREADS must be a number from 1 to {MOST - 1}, "
+            f"got {said!r}"
+        )
+    return int(said)
 
 
 class Threads(Executor):
