@@ -49,7 +49,8 @@ from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C, costs
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
 from bridle.rows.definiteness import Definiteness, definiteness
-from bridle.rows.gram import KernelRows, KernelSums, core_kernel, expand_between
+from bridle.rows.gram import KernelSums, core_kernel, expand_between
+from bridle.rows.homes import kernel_rows
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
@@ -131,6 +132,7 @@ class KernelProblem(Problem):
         bias_scale: float = 1.0,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
+        device: str = "cpu",
     ) -> None:
         if not np.isfinite(check_C(C)):
             raise ValueError(f"C must be positive and finite, got {C}")
@@ -142,7 +144,7 @@ class KernelProblem(Problem):
         X = as_matrix(X)
         weights = check_weights(sample_weight, X.shape[0])
         self.kernel = kernel_from(kernel, X, gamma, degree, coef0, weights)
-        self.values = KernelRows(self.kernel, X, n_threads)
+        self.values = kernel_rows(self.kernel, X, n_threads, device)
         self.X, self.gram = self.values.X, self.values.gram
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
         self.y = check_labels(y, self.n_rows)
@@ -179,6 +181,11 @@ class KernelProblem(Problem):
     def rows(self) -> MemoryRows:
         """What the compiled steps read: the rows of X, or of the matrix K where it is given."""
         return self.values.rows
+
+    @property
+    def device(self) -> Any:
+        """Where kernel values are computed, or None: on this processor."""
+        return self.values.device
 
     @property
     def squared_norms(self) -> Array:

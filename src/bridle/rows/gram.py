@@ -77,7 +77,7 @@ def kernel_matrix(kernel: Kernel, A: Any, B: Any, n_threads: int | None = 1) -> 
     """K(a, b) for all rows of A and B. Precomputed: A is that matrix already."""
     if kernel.is_matrix:
         return np.ascontiguousarray(kernel.values(A, B), dtype=np.float64)
-    a, b = _pair(kernel, A, B, n_threads)
+    a, b = pair(kernel, A, B, n_threads)
     out = np.empty((a.n_rows, b.n_rows))
     _core.kernels.kernel_matrix(
         core_kernel(kernel), a.view, a.squared_norms, b.view, b.squared_norms, out, a.n_threads
@@ -91,7 +91,7 @@ def expand(
     """sum_j coefficients_j K(x, c_j) for every row x of X."""
     if kernel.is_matrix:
         return kernel_matrix(kernel, X, centres) @ coefficients
-    rows, others = _pair(kernel, X, centres, n_threads)
+    rows, others = pair(kernel, X, centres, n_threads)
     return _expand(kernel, rows, others, coefficients)
 
 
@@ -105,11 +105,11 @@ def expand_between(
         return KernelSums(
             K @ coefficients, _bound(gamma(len(coefficients) + 2) * sizes + TINY * K.shape[1])
         )
-    rows, others = _pair(kernel, X, centres, n_threads)
+    rows, others = pair(kernel, X, centres, n_threads)
     entries = max(_entries(rows), _entries(others))
     ours, theirs = (kernel.accuracy(r.squared_norms, entries) for r in (rows, others))
     values = _expand(kernel, rows, others, coefficients)
-    return KernelSums(values, _error(ours, theirs, coefficients, GROUP[False]))
+    return KernelSums(values, error_of_sums(ours, theirs, coefficients, GROUP[False]))
 
 
 def _expand(kernel: Kernel, rows: MemoryRows, centres: MemoryRows, coefficients: Array) -> Array:
@@ -121,7 +121,7 @@ def _expand(kernel: Kernel, rows: MemoryRows, centres: MemoryRows, coefficients:
     return out
 
 
-def _error(rows: Accuracy, centres: Accuracy, coefficients: Array, group: int) -> Array:
+def error_of_sums(rows: Accuracy, centres: Accuracy, coefficients: Array, group: int) -> Array:
     """Of sums of kernel values: that of the values, and that of the additions."""
     size, error = _sizes(centres, coefficients)
     n = np.count_nonzero(coefficients)
@@ -143,7 +143,7 @@ def _entries(rows: MemoryRows) -> int:
     return int(np.diff(X.indptr).max()) if is_sparse(X) else int(X.shape[1])
 
 
-def _pair(kernel: Kernel, A: Any, B: Any, n_threads: int | None) -> tuple[MemoryRows, MemoryRows]:
+def pair(kernel: Kernel, A: Any, B: Any, n_threads: int | None) -> tuple[MemoryRows, MemoryRows]:
     """Rows and centres, both shifted alike where that makes their distances more accurate."""
     b = MemoryRows(B, 0.0, n_threads)
     origin = _origin(kernel, b)
@@ -187,6 +187,8 @@ class KernelRows:
     rows: those of X, shifted or in float64 where the values need it, or of the matrix K where the
     kernel is one; gram: that matrix, or None. X: what was given.
     """
+
+    device: Any = None  # where sums are computed, if not on this processor
 
     def __init__(self, kernel: Kernel, X: Any, n_threads: int | None) -> None:
         self.kernel = kernel
@@ -234,7 +236,7 @@ class KernelRows:
         """sum_j c_j K(x_j, x_i) for every row, summed in float64."""
         values = _expand(self.kernel, self.rows, self.rows, coefficients)
         group = GROUP[self.gram is not None]
-        return KernelSums(values, _error(self.accuracy, self.accuracy, coefficients, group))
+        return KernelSums(values, error_of_sums(self.accuracy, self.accuracy, coefficients, group))
 
     def size(self, coefficients: Array) -> Array:
         """sum_j |c_j K(x_j, x_i)|, at most."""

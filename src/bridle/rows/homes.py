@@ -6,8 +6,10 @@ import importlib
 from typing import Any
 
 from bridle.objective.bias import Bias, bias_precision
+from bridle.objective.kernels import Kernel
 from bridle.objective.losses import Loss
 from bridle.rows.base import Sides
+from bridle.rows.gram import KernelRows
 from bridle.rows.memory import MemoryRows, MemorySides
 
 MEMORY = "memory"
@@ -52,3 +54,14 @@ def sides_of(
         raise ValueError("y is missing: only rows on disk or on a cluster bring their labels")
     rows = MemoryRows(X, bias_scale if bias == "regularised" else 0.0, n_threads)
     return MemorySides(rows, y, sample_weight, C, loss, bias_precision(bias, bias_scale))
+
+
+def kernel_rows(kernel: Kernel, X: Any, n_threads: int | None, device: str) -> KernelRows:
+    """The rows of X seen through a kernel, here or on a device."""
+    from bridle.rows.cuda.device import check_where, find_device
+
+    if check_where(device) == "cpu":
+        return KernelRows(kernel, X, n_threads)
+    from bridle.rows.cuda.gram import DeviceKernelRows
+
+    return DeviceKernelRows(kernel, X, n_threads, find_device())

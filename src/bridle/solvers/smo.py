@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.problems.base import KERNEL, Problem
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Pace, Solver
@@ -28,37 +29,64 @@ if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
     from bridle.rows.gram import KernelSums
 
+CACHE = 500_000_000  # bytes for kernel rows
+MOST_OF_A_DEVICE = 0.8  # of its free memory
+
 
 @dataclass(frozen=True)
 class Smo(Solver):
     """Decomposition with working sets, shrinking and a cache of kernel rows.
 
-    working_set: how many variables are optimised together. cache_mb: the budget for kernel rows; it
-    must hold two of them.
+    working_set: how many variables are optimised together; None: 64, or 1024 on a device. cache_mb:
+    the budget for kernel rows; it must hold two of them. None: 500, or most of what a device has
+    left.
     """
 
-    working_set: int = 64
-    cache_mb: float = 500.0
+    working_set: int | None = None
+    cache_mb: float | None = None
 
     name: ClassVar[str] = "smo"
     needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        if self.working_set < 2:
+        if self.working_set is not None and self.working_set < 2:
             raise ValueError(f"working_set must be at least 2, got {self.working_set}")
-        if not self.cache_mb > 0:
+        if self.cache_mb is not None and not self.cache_mb > 0:
             raise ValueError(f"cache_mb must be positive, got {self.cache_mb}")
 
     def check(self, problem: Problem) -> None:
         """Also that the cache holds two rows."""
         super().check(problem)
-        needed = 2 * problem.n_rows * problem.dtype.itemsize
-        if self.cache_mb * 1e6 < needed:
+        needed, room = 2 * problem.n_rows * problem.dtype.itemsize, self._cache(problem)
+        if room < needed:
             raise ValueError(
-                f"cache_mb = {self.cache_mb:g} does not hold two kernel rows: these need "
+                f"cache_mb = {room / 1e6:g} does not hold two kernel rows: these need "
                 f"{needed / 1e6:.3g} MB for {problem.n_rows} rows"
             )
+
+    def _cache(self, problem: Any) -> int:
+        """Bytes for kernel rows."""
+        if self.cache_mb is not None:
+            return int(self.cache_mb * 1e6)
+        device = problem.device
+        return CACHE if device is None else int(MOST_OF_A_DEVICE * device.free_memory())
+
+    def _descent(self, problem: KernelProblem, alpha: Array, scores: Array) -> Any:
+        """The steps, from these dual variables and their scores, and how many sets at a time."""
+        free, cost = problem.bias == "free", problem.signed_cost
+        if problem.device is None:
+            return 8, _core.steps.smo(
+                problem.core_kernel, problem.rows.view, problem.squared_norms, cost, alpha, scores,
+                free, self.working_set or 64, self._cache(problem), problem.n_threads,
+            )  # fmt: skip
+        from bridle.solvers.shared.decomposition import MOST, Decomposition
+
+        # A look at all rows costs little beside a set, and little beside many rows.
+        return min(8, 1 + problem.n_rows // 2**14), Decomposition(
+            problem.values, problem.constant, cost, alpha, scores, free, self.working_set or MOST,
+            self._cache(problem),
+        )  # fmt: skip
 
     def precision(self, problem: Problem) -> np.dtype[Any]:
         """Certificates refresh the gradient in float64."""
@@ -70,11 +98,7 @@ class Smo(Solver):
         """One iterate after every few working sets."""
         alpha = problem.start_alpha(start)
         known = (alpha * problem.y, problem.expanded(Expansion(alpha * problem.y)))
-        descent = _core.steps.smo(
-            problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost,
-            alpha, _with_bias(problem, *known), problem.bias == "free", self.working_set,
-            int(self.cache_mb * 1e6), problem.n_threads,
-        )  # fmt: skip
+        n_sets, descent = self._descent(problem, alpha, _with_bias(problem, *known))
         step = 0
         if start is not None:  # which may be good enough already
             w = Expansion(known[0])
@@ -84,7 +108,7 @@ class Smo(Solver):
         whole_gap = np.inf  # the gap when all rows were last looked at
         exact, before = True, known[0]  # whether the gradient was exact before the last sets
         while True:
-            report = descent.run(8)
+            report = descent.run(n_sets)
             step += report.steps
             negative = report.curvature < -CURVATURE[problem.dtype.name]
             if negative and problem.may_be_indefinite and problem.indefinite is None:

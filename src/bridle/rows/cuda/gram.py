@@ -1,0 +1,137 @@
+"""Rows on a device seen through a kernel: blocks of its values, and sums of them.
+
+A block is a matrix product and one more pass over it, which applies the kernel's formula. Sums of a
+certificate are float64 throughout; centres come in groups of `GROUP`, and the sums of these are
+added, so the bounds of `bridle.rows.gram` hold with that number. The vendor's e^x and tanh in
+float64 are off by no more units in the last place than the kernels' own bounds allow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bridle.matrix.arrays import Array
+from bridle.objective.kernels import Kernel
+from bridle.rows.cuda.device import C_TYPES, Device
+from bridle.rows.cuda.products import BLOCKS, THREADS, CsrOnDevice, DenseOnDevice, put_matrix
+from bridle.rows.gram import KernelRows, KernelSums, error_of_sums, pair
+from numpy.typing import NDArray
+
+FORMULAS = ("linear", "rbf", "poly", "sigmoid")  # those of kernels.cu
+
+GROUP = 1024  # centres of a block, at most
+TILE = 2**26  # values of a block, at most
+WIDE = 2**27  # numbers of a block of centres, at most
+
+
+def check_formula(kernel: Kernel) -> None:
+    """ValueError if a device does not know the kernel."""
+    if kernel.compiled not in FORMULAS:
+        raise ValueError(
+            f"a device computes the kernels {', '.join(FORMULAS)}, not {kernel.name}: "
+            'use device="cpu"'
+        )
+
+
+class DeviceKernelRows(KernelRows):
+    """The rows of X and a kernel, here and on a device, which computes what is summed over them."""
+
+    def __init__(self, kernel: Kernel, X: Any, n_threads: int | None, device: Device) -> None:
+        check_formula(kernel)
+        super().__init__(kernel, X, n_threads)
+        self.device = device
+        self.matrix = put_matrix(device, self.rows.X)
+        self.norms = device.put(self.rows.squared_norms)
+
+    def expand(self, coefficients: Array) -> KernelSums:
+        """sum_j c_j K(x_j, x_i) for every row, summed in float64."""
+        values = self.device.get(self.sums(coefficients))
+        return KernelSums(values, error_of_sums(self.accuracy, self.accuracy, coefficients, GROUP))
+
+    def expand_at(self, X: Any, centres: Any, coefficients: Array) -> Array:
+        """The same for rows of another matrix, and centres that need not be rows."""
+        return scores_on(self.device, self.kernel, X, centres, coefficients[None])[:, 0]
+
+    def sums(self, coefficients: Array, rows: Any = None) -> Any:
+        """The same on the device, for all rows or the chosen ones."""
+        matrix, norms = self.matrix, self.norms
+        if rows is not None:
+            matrix, norms = matrix.take(rows), norms[rows]
+        used = np.flatnonzero(coefficients)
+        centres = Centres(self.matrix, self.norms, self.device.put(used))
+        return expanded(
+            self.device, self.kernel, matrix, norms, centres, coefficients[used][None]
+        )[0]
+
+
+class Centres:
+    """The chosen rows of a matrix, a group at a time as a dense matrix of float64."""
+
+    def __init__(self, matrix: DenseOnDevice | CsrOnDevice, norms: Any, chosen: Any) -> None:
+        self.matrix, self.norms, self.chosen = matrix, norms, chosen
+        self.group = max(1, min(GROUP, WIDE // matrix.n_features))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def part(self, begin: int) -> tuple[Any, Any]:
+        """A group, and its squared norms."""
+        chosen = self.chosen[begin : begin + self.group]
+        return self.matrix.dense(chosen, np.float64), self.norms[chosen]
+
+
+def expanded(
+    device: Device, kernel: Kernel, matrix: Any, norms: Any, centres: Centres, coefficients: Array
+) -> Any:
+    """sum_j coefficients[k][j] K(c_j, x_i), one row for each k, summed in float64 on the device."""
+    xp, n_rows = device.xp, matrix.n_rows
+    weights = device.put(np.ascontiguousarray(coefficients))
+    out = xp.zeros((len(coefficients), n_rows))
+    width = min(n_rows, max(1, TILE // centres.group))
+    block = xp.empty(min(len(centres), centres.group) * width)
+    for begin in range(0, len(centres), centres.group):
+        part, part_norms = centres.part(begin)
+        for first in range(0, n_rows, width):
+            rows = slice(first, min(first + width, n_rows))
+            size = rows.stop - rows.start
+            values = block[: len(part) * size].reshape(len(part), size)
+            matrix.products(part, rows, values)
+            apply(device, kernel, values, part_norms, norms[rows])
+            out[:, rows] += weights[:, begin : begin + len(part)] @ values
+    return out
+
+
+def apply(
+    device: Device, kernel: Kernel, products: Any, centre_norms: Any, norms: Any, constant: float = 0.0
+) -> None:
+    """Inner products of centres with rows become values of the kernel, in place."""
+    with_ = {"gamma": 1.0, "coef0": 0.0, "degree": 0} | kernel.parameters
+    compiled = device.kernel(
+        "kernels", "apply", VALUE=C_TYPES[products.dtype.str[1:]], FORMULA=kernel.compiled
+    )
+    compiled((BLOCKS,), (THREADS,), (
+        products, *products.shape, centre_norms, norms, float(with_["gamma"]),
+        float(with_["coef0"]), np.int32(with_["degree"]), constant,
+    ))  # fmt: skip
+
+
+def scores_on(
+    device: Device, kernel: Kernel, X: Any, centres: Any, coefficients: Array
+) -> Array:
+    """sum_j coefficients[k][j] K(x, c_j) for every row x of X, a column for each k.
+
+    X goes to the device in blocks of rows.
+    """
+    rows, others = pair(kernel, X, centres, 1)
+    theirs = put_matrix(device, others.X)
+    all_of_them = Centres(theirs, device.put(others.squared_norms), device.xp.arange(others.n_rows))
+    out = np.empty((rows.n_rows, len(coefficients)))
+    step = max(1, TILE // rows.n_features)
+    for begin in range(0, rows.n_rows, step):
+        part = slice(begin, begin + step)
+        matrix, norms = put_matrix(device, rows.X[part]), device.put(rows.squared_norms[part])
+        out[part] = device.get(
+            expanded(device, kernel, matrix, norms, all_of_them, coefficients)
+        ).T
+    return out
