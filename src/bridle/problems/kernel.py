@@ -113,6 +113,7 @@ class KernelProblem(Problem):
 
     kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
+    device: where kernel values are computed: "cpu", "cuda" (X is copied there), or "auto".
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
@@ -132,7 +133,7 @@ class KernelProblem(Problem):
         bias_scale: float = 1.0,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
-        device: str = "cpu",
+        device: Any = "cpu",
     ) -> None:
         if not np.isfinite(check_C(C)):
             raise ValueError(f"C must be positive and finite, got {C}")

@@ -16,7 +16,7 @@ reached.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from bridle import _core
@@ -27,6 +27,7 @@ from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
+    from bridle.rows.cuda.gram import DeviceKernelRows
     from bridle.rows.gram import KernelSums
 
 CACHE = 500_000_000  # bytes for kernel rows
@@ -83,8 +84,9 @@ class Smo(Solver):
         from bridle.solvers.shared.decomposition import MOST, Decomposition
 
         # A look at all rows costs little beside a set, and little beside many rows.
+        values = cast("DeviceKernelRows", problem.values)
         return min(8, 1 + problem.n_rows // 2**14), Decomposition(
-            problem.values, problem.constant, cost, alpha, scores, free, self.working_set or MOST,
+            values, problem.constant, cost, alpha, scores, free, self.working_set or MOST,
             self._cache(problem),
         )  # fmt: skip
 

@@ -11,24 +11,39 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
 from bridle.objective.kernels import Kernel
 from bridle.rows.cuda.device import C_TYPES, Device
-from bridle.rows.cuda.products import BLOCKS, THREADS, CsrOnDevice, DenseOnDevice, put_matrix
+from bridle.rows.cuda.products import (
+    BLOCKS,
+    THREADS,
+    WIDE,
+    CsrOnDevice,
+    DenseOnDevice,
+    put_matrix,
+)
 from bridle.rows.gram import KernelRows, KernelSums, error_of_sums, pair
-from numpy.typing import NDArray
 
 FORMULAS = ("linear", "rbf", "poly", "sigmoid")  # those of kernels.cu
 
 GROUP = 1024  # centres of a block, at most
 TILE = 2**26  # values of a block, at most
-WIDE = 2**27  # numbers of a block of centres, at most
+
+
+# Fewer rows than this take less time on the processor.
+FEW_ROWS = 2000
+
+
+def knows(kernel: Kernel) -> bool:
+    """Whether a device computes the kernel."""
+    return kernel.compiled in FORMULAS
 
 
 def check_formula(kernel: Kernel) -> None:
-    """ValueError if a device does not know the kernel."""
-    if kernel.compiled not in FORMULAS:
-        raise ValueError(
+    """DeviceError if it does not."""
+    if not knows(kernel):
+        raise DeviceError(
             f"a device computes the kernels {', '.join(FORMULAS)}, not {kernel.name}: "
             'use device="cpu"'
         )
@@ -38,7 +53,6 @@ class DeviceKernelRows(KernelRows):
     """The rows of X and a kernel, here and on a device, which computes what is summed over them."""
 
     def __init__(self, kernel: Kernel, X: Any, n_threads: int | None, device: Device) -> None:
-        check_formula(kernel)
         super().__init__(kernel, X, n_threads)
         self.device = device
         self.matrix = put_matrix(device, self.rows.X)
@@ -60,9 +74,8 @@ class DeviceKernelRows(KernelRows):
             matrix, norms = matrix.take(rows), norms[rows]
         used = np.flatnonzero(coefficients)
         centres = Centres(self.matrix, self.norms, self.device.put(used))
-        return expanded(
-            self.device, self.kernel, matrix, norms, centres, coefficients[used][None]
-        )[0]
+        weights = coefficients[used][None]
+        return expanded(self.device, self.kernel, matrix, norms, centres, weights)[0]
 
 
 class Centres:
@@ -103,7 +116,12 @@ def expanded(
 
 
 def apply(
-    device: Device, kernel: Kernel, products: Any, centre_norms: Any, norms: Any, constant: float = 0.0
+    device: Device,
+    kernel: Kernel,
+    products: Any,
+    centre_norms: Any,
+    norms: Any,
+    constant: float = 0.0,
 ) -> None:
     """Inner products of centres with rows become values of the kernel, in place."""
     with_ = {"gamma": 1.0, "coef0": 0.0, "degree": 0} | kernel.parameters
@@ -116,9 +134,7 @@ def apply(
     ))  # fmt: skip
 
 
-def scores_on(
-    device: Device, kernel: Kernel, X: Any, centres: Any, coefficients: Array
-) -> Array:
+def scores_on(device: Device, kernel: Kernel, X: Any, centres: Any, coefficients: Array) -> Array:
     """sum_j coefficients[k][j] K(x, c_j) for every row x of X, a column for each k.
 
     X goes to the device in blocks of rows.
@@ -131,7 +147,5 @@ def scores_on(
     for begin in range(0, rows.n_rows, step):
         part = slice(begin, begin + step)
         matrix, norms = put_matrix(device, rows.X[part]), device.put(rows.squared_norms[part])
-        out[part] = device.get(
-            expanded(device, kernel, matrix, norms, all_of_them, coefficients)
-        ).T
+        out[part] = device.get(expanded(device, kernel, matrix, norms, all_of_them, coefficients)).T
     return out

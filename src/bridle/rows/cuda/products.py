@@ -15,6 +15,7 @@ from bridle.rows.cuda.device import C_TYPES, Device
 from numpy.typing import DTypeLike
 
 BLOCKS, THREADS = 2048, 256  # of kernels whose threads go on to the next row
+WIDE = 2**27  # numbers of a block of centres, at most
 
 
 class DenseOnDevice:

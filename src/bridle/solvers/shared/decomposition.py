@@ -8,19 +8,17 @@ rows are kept, and looks at nothing larger than a set until rows are left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.rows.cuda.device import C_TYPES
-from bridle.rows.cuda.gram import apply
-from bridle.rows.cuda.products import BLOCKS, THREADS
+from bridle.rows.cuda.gram import DeviceKernelRows, apply
+from bridle.rows.cuda.products import BLOCKS, THREADS, WIDE
 from bridle.rows.cuda.ring import RowRing
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from bridle.rows.cuda.gram import DeviceKernelRows
 
 Numbers = NDArray[np.intp]
 
@@ -30,6 +28,10 @@ SOLVING = 256  # threads that solve a set
 GOAL = 0.1  # a set is solved until its violation is this part of what it was
 SETS_BETWEEN_SHRINKING = 20
 WORTH_IT = 0.75  # rows are left out if no more than this part of them stays
+
+# Violators are looked for in pieces of the rows, about so many, of no more rows than kernels.cu
+# has room for; the share of each is so many times as large as if all had the same number.
+PIECES, WIDTH, SPARE = 128, 4096, 4
 
 NONE = 1e300  # larger than any violation
 
@@ -47,18 +49,25 @@ class Report:
 
 
 class Variables:
-    """alpha, F = s - y, labels, upper bounds and K(x, x) of some rows, on the device."""
+    """alpha, F = s - y, upper bounds with the signs of y, and K(x, x) of rows on the device."""
 
-    def __init__(self, a: Any, f: Any, y: Any, cost: Any, diagonal: Any) -> None:
-        self.a, self.f, self.y, self.cost, self.diagonal = a, f, y, cost, diagonal
+    def __init__(self, a: Any, f: Any, bound: Any, diagonal: Any) -> None:
+        self.a, self.f, self.bound, self.diagonal = a, f, bound, diagonal
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.a, self.f, self.bound, self.diagonal))
 
     def take(self, rows: Any) -> Variables:
         """Those of the chosen rows, copies."""
-        return Variables(*(v[rows] for v in (self.a, self.f, self.y, self.cost, self.diagonal)))
+        return Variables(*(values[rows] for values in self))
 
     def movable(self) -> tuple[Any, Any]:
         """Where alpha y may go up, and where it may go down."""
-        positive, more, less = self.y > 0, self.a < self.cost, self.a > 0
+        positive, less = self.bound > 0, self.a > 0
+        more = self.a < abs(self.bound)
         return (positive & more) | (~positive & less), (positive & less) | (~positive & more)
 
 
@@ -85,13 +94,14 @@ class Decomposition:
         self.set_size = max(2, min(set_size, MOST, fits, self.n_rows))
         self.kernel = values.kernel
         self.C_type = C_TYPES[dtype.str[1:]]
-        zeros = np.zeros(self.n_rows)
         self.all = Variables(
-            put(alpha), put(zeros), put(np.copysign(1.0, signed_cost)), put(np.abs(signed_cost)),
+            put(alpha), put(np.zeros(self.n_rows)), put(signed_cost),
             put(values.diagonal + constant),
         )  # fmt: skip
+        self.y = self.xp.copysign(1.0, self.all.bound)
         self.dual, self.curvature = 0.0, NONE
-        self.active, self.last_chosen = None, np.empty(0, np.intp)
+        self.active: Any = None
+        self.last_chosen = np.empty(0, np.intp)
         self._activate(None)
         self.refresh(scores)
 
@@ -117,9 +127,7 @@ class Decomposition:
         self.dual += float(told[:, 1].sum())
         self.curvature = min(self.curvature, told[:, 2].min(initial=NONE))
         steps = int(told[:, 0].sum())
-        return Report(
-            steps, self.dual, gap, len(self.v.a), self.curvature, stuck or steps == 0
-        )
+        return Report(steps, self.dual, gap, len(self.v), self.curvature, stuck or steps == 0)
 
     def alpha(self, out: Array) -> None:
         """The dual variables of all rows."""
@@ -131,8 +139,8 @@ class Decomposition:
         if self.active is None:
             return
         self._store()
-        change = self.device.get(self.all.y * (self.all.a - self.known_alpha))
-        scores = self.all.f + self.all.y
+        change = self.device.get(self.y * (self.all.a - self.known_alpha))
+        scores = self.all.f + self.y
         outside = self.xp.ones(self.n_rows, bool)
         outside[self.active] = False
         rows = self.xp.flatnonzero(outside)
@@ -150,8 +158,8 @@ class Decomposition:
     def _refresh(self, scores: Any) -> None:
         every = self.all
         self.known_alpha, self.known_scores = every.a.copy(), scores
-        every.f = scores - every.y
-        self.dual = float((every.a * (1 - 0.5 * every.y * scores)).sum())
+        every.f = scores - self.y
+        self.dual = float((every.a * (1 - 0.5 * self.y * scores)).sum())
         if self.active is not None:
             self._activate(None)
         self._shrink()
@@ -174,13 +182,12 @@ class Decomposition:
             self.row_of = self.device.get(rows)
         self.place_of = np.full(self.n_rows, -1)
         self.place_of[self.row_of] = np.arange(len(self.row_of))
-        self._take(self.place_of[self.last_chosen])
 
     def _shrink(self) -> None:
         """Leaves out the rows that rest at a bound and are in no violating pair."""
         self.sets_since_shrinking = 0
         stays = self.xp.flatnonzero(~self._at_rest())
-        if len(stays) > WORTH_IT * len(self.v.a) or len(stays) < 2:
+        if len(stays) > WORTH_IT * len(self.v) or len(stays) < 2:
             return
         self._store()
         rows = stays if self.active is None else self.active[stays]
@@ -217,8 +224,8 @@ class Decomposition:
         b = xp.zeros(())
         if self.free:
             b = xp.where((up < NONE) & (low > -NONE), -0.5 * (up + low), 0.0)
-        slack = -v.y * (v.f + b)
-        return (v.cost * xp.maximum(slack, 0.0) - v.a * slack).sum()
+        slack = -xp.copysign(1.0, v.bound) * (v.f + b)
+        return (abs(v.bound) * xp.maximum(slack, 0.0) - v.a * slack).sum()
 
     def _numbers(self, *numbers: Any) -> Any:
         return self.xp.stack([self.xp.asarray(number, np.float64) for number in numbers])
@@ -227,79 +234,74 @@ class Decomposition:
 
     def _choose(self) -> Numbers | None:
         """Positions of the worst violators and of those chosen last; None if there are none."""
-        xp, v = self.xp, self.v
         keeps_last = self.set_size >= 4
-        n_new = min(self.set_size // 2 if keeps_last else self.set_size, len(v.a))
-        up, low = self._extremes()
-        fresh = ~self.taken
-        if self.free:
-            rises, falls = v.movable()
-            keys = [xp.where(rises & fresh, v.f, NONE), xp.where(falls & fresh, -v.f, NONE)]
-            limits = low, -up
-            n_new = max(1, n_new // 2)
-        else:
-            merit = self._projected() ** 2 / xp.maximum(v.diagonal, 1e-12)
-            keys, limits = [xp.where(fresh & (merit > 0), -merit, NONE)], (xp.zeros(()),)
-        best = [self._smallest(key, n_new) for key in keys]
-        wanted = [key[b] < limit for key, b, limit in zip(keys, best, limits, strict=True)]
-        violation = low - up
-        largest = xp.abs(v.f).max()
-        told = self.device.get(
-            xp.concatenate([
-                self._numbers(violation, largest), *(w.astype(np.float64) for w in wanted),
-                *(b.astype(np.float64) for b in best),
-            ])
-        )  # fmt: skip
-        violation, largest, told = told[0], told[1], told[2:].reshape(2, -1)
-        new = np.unique(told[1][told[0] > 0].astype(np.intp))
-        last = self.place_of[self.last_chosen] if keeps_last else np.empty(0, np.intp)
-        chosen = np.concatenate([last[last >= 0], new])
+        n_new = self.set_size // 2 if keeps_last else self.set_size
+        n_new = max(1, n_new // 2) if self.free else n_new
+        keys, positions, least, largest = self._candidates(n_new)
+        # A pair violates if F of the one that may rise is below that of the one that may fall.
+        limits = -least[::-1] if self.free else np.zeros(1)
+        violation = limits[0] - least[0]
+        if not self.free:  # the squares of F / |phi(x)|
+            violation = np.sqrt(violation)
         # What is left of a violation at the rounding of the gradient's sums is none.
-        if violation <= 1e-14 * max(1.0, largest) or not len(chosen):
+        if violation <= 1e-14 * max(1.0, largest):
             return None
+        best = []
+        for some, where, limit in zip(keys, positions, limits, strict=True):
+            order = np.argsort(some, kind="stable")[:n_new]
+            best.append(where[order[some[order] < limit]])
+        new = np.unique(np.concatenate(best))
+        last = self.place_of[self.last_chosen] if keeps_last else new[:0]
         self.last_chosen = self.row_of[new]
-        self._take(new)
-        return chosen
+        return np.concatenate([last[last >= 0], new])
 
-    def _take(self, positions: Numbers) -> None:
-        """Marks those that are in the next set anyway."""
-        self.taken = self.xp.zeros(len(self.row_of), bool)
-        self.taken[self.device.put(positions[positions >= 0])] = True
+    def _candidates(self, n: int) -> tuple[Array, Numbers, Array, float]:
+        """Keys and positions of the worst violators, the least key of each kind, the largest F.
 
-    def _smallest(self, keys: Any, n: int) -> Any:
-        """Where the n smallest of them are."""
-        return self.xp.argpartition(keys, n - 1)[:n] if n < len(keys) else self.xp.arange(n)
+        They are the n worst of each kind, unless one piece of the rows has many more of them than
+        the others.
+        """
+        n_rows, kinds = len(self.v), 2 if self.free else 1
+        width = min(WIDTH, max(32, -(-n_rows // PIECES)))
+        pieces = -(-n_rows // width)
+        m = min(width, -(-SPARE * n // pieces))
+        out = self.xp.empty((kinds, pieces, 2 * m + 2))
+        taken = self.place_of[self.last_chosen]
+        taken = taken[taken >= 0] if self.set_size >= 4 else taken[:0]
+        self._kernel("candidates")((min(BLOCKS, kinds * pieces),), (128,), (
+            *self.v, n_rows, self.device.put(taken), np.int32(len(taken)), np.int32(self.free),
+            width, np.int32(m), out,
+        ))  # fmt: skip
+        told = self.device.get(out)
+        return (
+            told[:, :, :m].reshape(kinds, -1), told[:, :, m : 2 * m].reshape(kinds, -1).astype(int),
+            told[:, :, 2 * m].min(axis=1), float(told[:, :, 2 * m + 1].max()),
+        )  # fmt: skip
 
     def _optimise(self, chosen: Numbers) -> Any:
         """Optimises over the set; F of all active rows follows. How it went, on the device."""
-        xp, v, q = self.xp, self.v, len(chosen)
+        xp, v, q = self.xp, self.v, np.int32(len(chosen))
         places = self.ring.fetch(self.row_of[chosen], self._compute)
-        at, places = self.device.put(chosen), self.device.put(places)
+        at, places = self.device.put(np.stack([chosen, places]))
         K = self.ring.table[places[:, None], at[None]]
-        set_ = v.take(at)
-        K[xp.arange(q), xp.arange(q)] = set_.diagonal
-        change, report = xp.empty(q), xp.empty(3)
-        solve = self._kernel("solve_pairs" if self.free else "solve_singles")
-        solve((1,), (SOLVING,), (
-            K, np.int32(q), set_.a, set_.f, xp.copysign(set_.cost, set_.y), GOAL, 100 * q, change,
-            report,
+        change, report = xp.empty(len(chosen)), xp.empty(3)
+        self._kernel("solve_pairs" if self.free else "solve_singles")((1,), (SOLVING,), (
+            K, q, at, *v, GOAL, 100 * len(chosen), change, report,
         ))  # fmt: skip
-        v.a[at] = set_.a
-        add = self._kernel("add_rows")
-        add((min(BLOCKS, -(-len(v.a) // THREADS)),), (THREADS,), (
-            self.ring.table, len(v.a), places, change, np.int32(q), v.f,
+        self._kernel("add_rows")((min(BLOCKS, -(-len(v) // THREADS)),), (THREADS,), (
+            self.ring.table, len(v), places, change, q, v.f,
         ))  # fmt: skip
         return report
 
     def _compute(self, rows: Numbers, out: Any) -> None:
         """The kernel rows of these rows at the active columns."""
         at = self.device.put(rows)
-        group = max(1, 2**27 // self.matrix.n_features)
+        group = max(1, WIDE // self.matrix.n_features)
         for begin in range(0, len(rows), group):
             part = at[begin : begin + group]
             values = out[begin : begin + len(part)]
             centres = self.values.matrix.dense(part, out.dtype)
-            self.matrix.products(centres, slice(0, len(self.v.a)), values)
+            self.matrix.products(centres, slice(0, len(self.v)), values)
             apply(
                 self.device, self.kernel, values, self.values.norms[part], self.norms,
                 self.constant,
