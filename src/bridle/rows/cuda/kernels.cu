@@ -45,15 +45,42 @@ extern "C" __global__ void apply(VALUE *products, Int m, Int n, const double *ce
 }
 #endif
 
-// f += sum_k change_k K_k, for kernel rows K_k that stand at `places` of a table of rows of n.
-extern "C" __global__ void add_rows(const VALUE *table, Int n, const Int *places,
-                                    const double *change, int q, double *f) {
-  for (Int p = thread(); p < n; p += threads()) {
+// f += sum_k change_k K_k, for kernel rows K_k that stand at `places` of a table of rows of n. The
+// groups of a block share the sum of LANES columns.
+extern "C" __global__ void add_rows(const VALUE *__restrict__ table, Int n,
+                                    const Int *__restrict__ places,
+                                    const double *__restrict__ change, int q, double *f) {
+  __shared__ double parts[1024];
+  const int own = threadIdx.x / LANES, n_groups = blockDim.x / LANES;
+  for (Int begin = Int(blockIdx.x) * LANES; begin < n; begin += Int(gridDim.x) * LANES) {
+    const Int p = begin + lane();
     double sum = 0;
+    if (p < n) {
 #pragma unroll 8
-    for (int k = 0; k < q; ++k)
-      sum += change[k] * double(table[places[k] * n + p]);
-    f[p] += sum;
+      for (int k = own; k < q; k += n_groups)
+        sum += change[k] * double(table[places[k] * n + p]);
+    }
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    if (own == 0 && p < n) {
+      for (int g = 1; g < n_groups; ++g)
+        sum += parts[g * LANES + lane()];
+      f[p] += sum;
+    }
+    __syncthreads();
+  }
+}
+
+// Some columns of some rows of a table.
+extern "C" __global__ void gather(const VALUE *table, Int n, const Int *places, Int m,
+                                  const Int *columns, Int width, VALUE *out) {
+  constexpr Int at_once = 1024; // columns that a block takes at a time
+  const Int pieces = (width + at_once - 1) / at_once;
+  for (Int piece = blockIdx.x; piece < m * pieces; piece += gridDim.x) {
+    const Int row = piece / pieces, begin = piece % pieces * at_once;
+    const Int end = begin + at_once < width ? begin + at_once : width;
+    for (Int c = begin + threadIdx.x; c < end; c += blockDim.x)
+      out[row * width + c] = table[places[row] * n + columns[c]];
   }
 }
 
@@ -67,66 +94,67 @@ __device__ inline Best better(Best a, Best b) {
   return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 
-// Over a block, in every thread. Between two uses of the same `parts` there must be a barrier.
-__device__ inline Best best_of_block(Best mine, Best *parts) {
+__device__ inline Best best_of_warp(Best mine) {
   for (int offset = 16; offset > 0 && blockDim.x > 1; offset /= 2)
     mine = better(mine, {__shfl_xor_sync(0xffffffffu, mine.value, offset),
                          __shfl_xor_sync(0xffffffffu, mine.index, offset)});
-  if (threadIdx.x % 32 == 0)
-    parts[threadIdx.x / 32] = mine;
-  __syncthreads();
+  return mine;
+}
+
+__device__ inline Best best_of_parts(const Best *parts) {
   Best best = parts[0];
   for (int k = 1; k < (int(blockDim.x) + 31) / 32; ++k)
     best = better(best, parts[k]);
   return best;
 }
 
-// The dual variables of some rows: see core/kernel/working_set.hpp. F_i = s_i - y_i is minus y_i
-// times the gradient of D; the upper bound of alpha_i has the sign y_i.
-struct Variables {
-  double *a, *f;
-  const double *bound;
+// Over a block, in every thread. Between two uses of the same `parts` there must be a barrier.
+__device__ inline Best best_of_block(Best mine, Best *parts) {
+  mine = best_of_warp(mine);
+  if (threadIdx.x % 32 == 0)
+    parts[threadIdx.x / 32] = mine;
+  __syncthreads();
+  return best_of_parts(parts);
+}
 
-  // Room to move alpha y up, or down.
-  __device__ double up(Int i) const { return bound[i] > 0 ? bound[i] - a[i] : a[i]; }
-  __device__ double down(Int i) const { return bound[i] > 0 ? a[i] : -bound[i] - a[i]; }
-  // Moves alpha y by t; where that is all the room there is, exactly to the bound.
-  __device__ void move(Int i, double t, bool whole) const {
-    const bool positive = bound[i] > 0;
-    const double most = positive ? bound[i] : -bound[i], to = positive ? a[i] + t : a[i] - t;
-    const double end = (t > 0) == positive ? most : 0;
-    a[i] = whole ? end : to < 0 ? 0 : to > most ? most : to;
-  }
-};
+// Two at a time, with one barrier.
+__device__ inline void best_of_block(Best &one, Best &other, Best (*parts)[32]) {
+  one = best_of_warp(one), other = best_of_warp(other);
+  if (threadIdx.x % 32 == 0)
+    parts[0][threadIdx.x / 32] = one, parts[1][threadIdx.x / 32] = other;
+  __syncthreads();
+  one = best_of_parts(parts[0]), other = best_of_parts(parts[1]);
+}
 
 constexpr double TINY = 1e-12, NONE = 1e300;
 
-// How much a row violates the optimality conditions: the less, the more. With a free bias, F of
-// those whose alpha y may rise, or -F of those where it may fall; without one, minus what a step
+// Room to move alpha y up, or down, where the upper bound of alpha has the sign y.
+__device__ inline double room_up(double a, double bound) { return bound > 0 ? bound - a : a; }
+__device__ inline double room_down(double a, double bound) { return bound > 0 ? a : -bound - a; }
+
+// How much a variable violates the optimality conditions: the less, the more. F = s - y is minus y
+// times the gradient of D (see core/kernel/working_set.hpp). With a free bias, F of those whose alpha y may rise, or -F of those where it may fall; without one, minus what a step
 // of this variable alone would raise D by, times 2.
 enum Kind { RISING, FALLING, SINGLE };
 
-__device__ inline double key(const Variables &v, const double *diagonal, Int i, int kind) {
-  const bool up = v.up(i) > 0, down = v.down(i) > 0;
-  const double f = v.f[i];
+__device__ inline double key(double f, double up, double down, double diagonal, int kind) {
   if (kind == RISING)
-    return up ? f : NONE;
+    return up > 0 ? f : NONE;
   if (kind == FALLING)
-    return down ? -f : NONE;
-  const double eta = diagonal[i] > TINY ? diagonal[i] : TINY;
-  return (f < 0 && up) || (f > 0 && down) ? -f * f / eta : NONE;
+    return down > 0 ? -f : NONE;
+  const double eta = diagonal > TINY ? diagonal : TINY;
+  return (f < 0 && up > 0) || (f > 0 && down > 0) ? -f * f / eta : NONE;
 }
 
 // The `m` least keys of every `width` rows, of rows that are not among those taken: n_taken
 // positions. Of each kind, then, for every piece: m keys, m positions, the least key of all its
 // rows, and the largest |F|.
-extern "C" __global__ void candidates(double *a, double *f, const double *bound,
+extern "C" __global__ void candidates(const double *a, const double *f, const double *bound,
                                       const double *diagonal, Int n, const Int *taken, int n_taken,
                                       int free, Int width, int m, double *out) {
   constexpr int most = 4096;
   __shared__ double keys[most];
   __shared__ Best parts[3][32];
-  const Variables v{a, f, bound};
   const Int pieces = (n + width - 1) / width;
   for (Int piece = blockIdx.x; piece < (free ? 2 : 1) * pieces; piece += gridDim.x) {
     const int kind = !free ? SINGLE : piece < pieces ? RISING : FALLING;
@@ -135,12 +163,13 @@ extern "C" __global__ void candidates(double *a, double *f, const double *bound,
     double *const found = out + piece * (2 * m + 2);
     Best extreme{NONE, size}, largest{0, size};
     for (int k = threadIdx.x; k < size; k += blockDim.x) {
-      keys[k] = key(v, diagonal, begin + k, kind);
+      const Int i = begin + k;
+      const double up = room_up(a[i], bound[i]), down = room_down(a[i], bound[i]);
+      keys[k] = key(f[i], up, down, diagonal[i], kind);
       extreme = better(extreme, {keys[k], k});
-      largest = better(largest, {f[begin + k] < 0 ? f[begin + k] : -f[begin + k], k});
+      largest = better(largest, {f[i] < 0 ? f[i] : -f[i], k});
     }
-    extreme = best_of_block(extreme, parts[0]);
-    largest = best_of_block(largest, parts[1]);
+    best_of_block(extreme, largest, parts);
     for (int k = threadIdx.x; k < n_taken; k += blockDim.x)
       if (taken[k] >= begin && taken[k] < begin + size)
         keys[taken[k] - begin] = NONE;
@@ -164,29 +193,59 @@ extern "C" __global__ void candidates(double *a, double *f, const double *bound,
   }
 }
 
-// A working set: the variables at these positions, copied.
-constexpr int MOST = 1024;
+// A working set: the variables at some positions. A thread has PER of them in its registers, every
+// blockDim-th; what others ask for stands in shared memory, too.
+constexpr int MOST = 1024, PER = LANES == 1 ? MOST : 4;
 
 struct WorkingSet {
   double a[MOST], f[MOST], bound[MOST], diagonal[MOST];
   Best parts[3][32];
+};
 
-  __device__ Variables load(int q, const Int *at, const double *alpha, const double *gradient,
-                            const double *bounds, const double *diagonals) {
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      a[k] = alpha[at[k]], f[k] = gradient[at[k]];
-      bound[k] = bounds[at[k]], diagonal[k] = diagonals[at[k]];
+struct Own {
+  double f[PER], up[PER], down[PER], diagonal[PER];
+  int q;
+
+  __device__ int at(int c) const { return threadIdx.x + c * blockDim.x; }
+  __device__ Own(WorkingSet &set, int q, const Int *where, const double *alpha,
+                 const double *gradient, const double *bounds, const double *diagonals)
+      : q(q) {
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      const int k = at(c);
+      f[c] = up[c] = down[c] = diagonal[c] = 0; // of none: it cannot move
+      if (k >= q)
+        continue;
+      set.a[k] = alpha[where[k]], set.bound[k] = bounds[where[k]];
+      set.f[k] = f[c] = gradient[where[k]];
+      set.diagonal[k] = diagonal[c] = diagonals[where[k]];
+      up[c] = room_up(set.a[k], set.bound[k]), down[c] = room_down(set.a[k], set.bound[k]);
     }
     __syncthreads();
-    return {a, f, bound};
   }
-  // Also y times what was added to alpha, and how the work went.
-  __device__ void store(int q, const Int *at, double *alpha, double *change, double *report,
-                        Int steps, double gain, double curvature) {
+  // The thread's values of a row of K.
+  __device__ void read(const VALUE *row, VALUE (&values)[PER]) const {
+#pragma unroll
+    for (int c = 0; c < PER; ++c)
+      values[c] = at(c) < q ? row[at(c)] : VALUE(0);
+  }
+  // Moves alpha y of a variable of this thread by t; where that is all the room there is, exactly
+  // to the bound.
+  __device__ void move(WorkingSet &set, int c, double t, bool whole) {
+    double &a = set.a[at(c)];
+    const double bound = set.bound[at(c)], most = bound > 0 ? bound : -bound;
+    const double to = bound > 0 ? a + t : a - t, end = (t > 0) == (bound > 0) ? most : 0;
+    a = whole ? end : to < 0 ? 0 : to > most ? most : to;
+    up[c] = room_up(a, bound), down[c] = room_down(a, bound);
+  }
+  // alpha, y times what was added to it, and how the work went.
+  __device__ void store(const WorkingSet &set, const Int *where, double *alpha, double *change,
+                        double *report, Int steps, double gain, double curvature) const {
     __syncthreads();
     for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      change[k] = bound[k] > 0 ? a[k] - alpha[at[k]] : alpha[at[k]] - a[k];
-      alpha[at[k]] = a[k];
+      double &a = alpha[where[k]];
+      change[k] = set.bound[k] > 0 ? set.a[k] - a : a - set.a[k];
+      a = set.a[k];
     }
     if (threadIdx.x == 0)
       report[0] = double(steps), report[1] = gain, report[2] = curvature;
@@ -195,99 +254,111 @@ struct WorkingSet {
 
 // Pairs by second-order information until the violation is a part `goal` of what it was. K are the
 // kernel's values among the set.
-extern "C" __global__ void solve_pairs(const VALUE *K, int q, const Int *at, double *alpha,
-                                       const double *gradient, const double *bounds,
-                                       const double *diagonals, double goal, Int most,
-                                       double *change, double *report) {
+extern "C" __global__ void solve_pairs(const VALUE *__restrict__ K, int q, const Int *where,
+                                       double *alpha, const double *gradient,
+                                       const double *bounds, const double *diagonals, double goal,
+                                       Int most, double *change, double *report) {
   __shared__ WorkingSet set;
-  const Variables v = set.load(q, at, alpha, gradient, bounds, diagonals);
+  Own own(set, q, where, alpha, gradient, bounds, diagonals);
   double enough = -1, gain = 0, curvature = NONE;
   Int step = 0;
   for (; step < most; ++step) {
     Best rising{NONE, q}, falling{NONE, q};
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      rising = better(rising, {key(v, set.diagonal, k, RISING), k});
-      falling = better(falling, {key(v, set.diagonal, k, FALLING), k});
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      rising = better(rising, {key(own.f[c], own.up[c], own.down[c], 0, RISING), own.at(c)});
+      falling = better(falling, {key(own.f[c], own.up[c], own.down[c], 0, FALLING), own.at(c)});
     }
-    rising = best_of_block(rising, set.parts[0]);
-    falling = best_of_block(falling, set.parts[1]);
+    best_of_block(rising, falling, set.parts);
     const double lowest = rising.value, violation = -falling.value - lowest;
     if (!(violation > 0) || violation <= enough)
       break;
     if (enough < 0)
       enough = goal * violation;
     const int i = rising.index;
-    const VALUE *ki = K + Int(i) * q;
+    VALUE ki[PER], kj[PER];
+    own.read(K + Int(i) * q, ki);
     Best second{0, q};
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      const double difference = v.f[k] - lowest;
-      if (!(difference > 0) || !(v.down(k) > 0))
-        continue;
-      const double eta = set.diagonal[i] + set.diagonal[k] - 2 * double(ki[k]);
-      second = better(second, {-difference * difference / (eta > TINY ? eta : TINY), k});
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      const double difference = own.f[c] - lowest;
+      const double eta = set.diagonal[i] + own.diagonal[c] - 2 * double(ki[c]);
+      if (difference > 0 && own.down[c] > 0)
+        second = better(
+            second, {-difference * difference / (eta > TINY ? eta : TINY), own.at(c)});
     }
     second = best_of_block(second, set.parts[2]);
     const int j = second.index;
     if (j == q) // differences whose squares underflow, or that are no numbers
       break;
-    const VALUE *kj = K + Int(j) * q;
-    const double size = set.diagonal[i] + set.diagonal[j], bend = size - 2 * double(ki[j]);
-    const double eta = bend > TINY ? bend : TINY, difference = v.f[j] - lowest;
-    const double up = v.up(i), down = v.down(j), room = up < down ? up : down;
+    own.read(K + Int(j) * q, kj);
+    const double size = set.diagonal[i] + set.diagonal[j];
+    const double bend = size - 2 * double(K[Int(i) * q + j]);
+    const double eta = bend > TINY ? bend : TINY, difference = set.f[j] - lowest;
+    const double up = room_up(set.a[i], set.bound[i]), down = room_down(set.a[j], set.bound[j]);
+    const double room = up < down ? up : down;
     const double t = difference / eta < room ? difference / eta : room;
     const double relative = bend / (size > TINY ? size : TINY);
     curvature = relative < curvature ? relative : curvature;
     gain += t * difference - 0.5 * t * t * eta;
     __syncthreads(); // all have read what changes now
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      v.f[k] += t * (double(ki[k]) - double(kj[k]));
-      if (k == i)
-        v.move(k, t, t >= up);
-      if (k == j)
-        v.move(k, -t, t >= down);
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      own.f[c] += t * (double(ki[c]) - double(kj[c]));
+      if (own.at(c) < q)
+        set.f[own.at(c)] = own.f[c];
+      if (own.at(c) == i)
+        own.move(set, c, t, t >= up);
+      if (own.at(c) == j)
+        own.move(set, c, -t, t >= down);
     }
   }
-  set.store(q, at, alpha, change, report, step, gain, curvature);
+  own.store(set, where, alpha, change, report, step, gain, curvature);
 }
 
 // Without the equality: the single variable that raises D the most.
-extern "C" __global__ void solve_singles(const VALUE *K, int q, const Int *at, double *alpha,
-                                         const double *gradient, const double *bounds,
-                                         const double *diagonals, double goal, Int most,
-                                         double *change, double *report) {
+extern "C" __global__ void solve_singles(const VALUE *__restrict__ K, int q, const Int *where,
+                                         double *alpha, const double *gradient,
+                                         const double *bounds, const double *diagonals,
+                                         double goal, Int most, double *change, double *report) {
   __shared__ WorkingSet set;
-  const Variables v = set.load(q, at, alpha, gradient, bounds, diagonals);
+  Own own(set, q, where, alpha, gradient, bounds, diagonals);
   double enough = -1, gain = 0, curvature = NONE;
   Int step = 0;
   for (; step < most; ++step) {
     Best best{0, q}, worst{0, q};
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      const double merit = key(v, set.diagonal, k, SINGLE);
-      best = better(best, {merit, k});
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      const double merit = key(own.f[c], own.up[c], own.down[c], own.diagonal[c], SINGLE);
+      best = better(best, {merit, own.at(c)});
       if (merit < NONE)
-        worst = better(worst, {v.f[k] < 0 ? v.f[k] : -v.f[k], k});
+        worst = better(worst, {own.f[c] < 0 ? own.f[c] : -own.f[c], own.at(c)});
     }
-    best = best_of_block(best, set.parts[0]);
-    worst = best_of_block(worst, set.parts[1]);
+    best_of_block(best, worst, set.parts);
     if (best.index == q || -worst.value <= enough)
       break;
     if (enough < 0)
       enough = goal * -worst.value;
     const int i = best.index;
-    const VALUE *ki = K + Int(i) * q;
-    const double bend = set.diagonal[i], size = bend < 0 ? -bend : bend, f = v.f[i];
+    VALUE ki[PER];
+    own.read(K + Int(i) * q, ki);
+    const double bend = set.diagonal[i], size = bend < 0 ? -bend : bend, f = set.f[i];
     const double eta = bend > TINY ? bend : TINY, slope = f < 0 ? -f : f;
     const double relative = bend / (size > TINY ? size : TINY);
     curvature = relative < curvature ? relative : curvature;
-    const double room = f < 0 ? v.up(i) : v.down(i);
+    const double up = room_up(set.a[i], set.bound[i]), down = room_down(set.a[i], set.bound[i]);
+    const double room = f < 0 ? up : down;
     const double length = slope / eta < room ? slope / eta : room, t = f < 0 ? length : -length;
     gain += length * slope - 0.5 * length * length * eta;
     __syncthreads(); // all have read what changes now
-    for (int k = threadIdx.x; k < q; k += blockDim.x) {
-      v.f[k] += t * double(ki[k]);
-      if (k == i)
-        v.move(k, t, length >= room);
+#pragma unroll
+    for (int c = 0; c < PER; ++c) {
+      own.f[c] += t * double(ki[c]);
+      if (own.at(c) < q)
+        set.f[own.at(c)] = own.f[c];
+      if (own.at(c) == i)
+        own.move(set, c, t, length >= room);
     }
   }
-  set.store(q, at, alpha, change, report, step, gain, curvature);
+  own.store(set, where, alpha, change, report, step, gain, curvature);
 }

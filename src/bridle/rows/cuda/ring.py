@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from bridle.rows.cuda.device import Device
+from bridle.rows.cuda.device import C_TYPES, Device
+from bridle.rows.cuda.products import BLOCKS, THREADS
 from numpy.typing import DTypeLike, NDArray
 
 Numbers = NDArray[np.intp]
@@ -58,6 +59,10 @@ class RowRing:
             compute(lacking, self.table[begin:end])
         return self.place_of[rows]
 
+    def gather(self, places: Any, columns: Any) -> Any:
+        """Some columns of the rows at these places."""
+        return gathered(self.device, self.table, places, columns)
+
     def keep(self, columns: Any, rows: Numbers) -> None:
         """Only these columns from now on, and of the rows only these."""
         stays = np.zeros(len(self.place_of), bool)
@@ -68,11 +73,20 @@ class RowRing:
         # Where a row goes to is never beyond where it comes from.
         step = max(1, MOVED // self.width)
         for begin in range(0, len(places), step):
-            part = places[begin : begin + step]
-            moved = old[put(part)[:, None], columns[None]]
-            self.table[begin : begin + len(part)] = moved
+            part = put(places[begin : begin + step])
+            self.table[begin : begin + len(part)] = gathered(self.device, old, part, columns)
         self.row_at[: len(kept)], self.place_of[kept] = kept, np.arange(len(kept))
         self.next = len(kept)
+
+
+def gathered(device: Device, table: Any, places: Any, columns: Any) -> Any:
+    """Some columns of some rows."""
+    out = device.xp.empty((len(places), len(columns)), table.dtype)
+    kernel = device.kernel("kernels", "gather", VALUE=C_TYPES[table.dtype.str[1:]])
+    kernel((BLOCKS,), (THREADS,), (
+        table, table.shape[1], places, len(places), columns, len(columns), out,
+    ))  # fmt: skip
+    return out
 
 
 def _allocated(device: Device, room: int, least: int, dtype: DTypeLike) -> Any:

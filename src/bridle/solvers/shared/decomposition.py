@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.intp]
 
 MOST = 1024  # variables of a set, as in kernels.cu
-SOLVING = 256  # threads that solve a set
+SOLVING = 256  # threads that solve a set, of 4 variables each
 
 GOAL = 0.1  # a set is solved until its violation is this part of what it was
 SETS_BETWEEN_SHRINKING = 20
@@ -283,12 +283,12 @@ class Decomposition:
         xp, v, q = self.xp, self.v, np.int32(len(chosen))
         places = self.ring.fetch(self.row_of[chosen], self._compute)
         at, places = self.device.put(np.stack([chosen, places]))
-        K = self.ring.table[places[:, None], at[None]]
+        K = self.ring.gather(places, at)
         change, report = xp.empty(len(chosen)), xp.empty(3)
         self._kernel("solve_pairs" if self.free else "solve_singles")((1,), (SOLVING,), (
             K, q, at, *v, GOAL, 100 * len(chosen), change, report,
         ))  # fmt: skip
-        self._kernel("add_rows")((min(BLOCKS, -(-len(v) // THREADS)),), (THREADS,), (
+        self._kernel("add_rows")((BLOCKS,), (THREADS,), (
             self.ring.table, len(v), places, change, q, v.f,
         ))  # fmt: skip
         return report
