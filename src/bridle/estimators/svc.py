@@ -32,7 +32,6 @@ from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction
 from bridle.rows.gram import kernel_matrix
-from bridle.rows.homes import kernel_device
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
@@ -67,9 +66,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multi_class : "ovo" trains a machine for each pair of classes, "ovr" one for each class.
     decision_function_shape : with "ovo" machines, "ovr" turns their votes into one score for each
         class, "ovo" gives the scores of the pairs.
-    cache_size : megabytes for kernel rows; None: 500, on a device most of its free memory.
-    device : where to compute: "cpu", "cuda" (a GPU, with CuPy) or "auto", the GPU where there is
-        one and the rows are not few.
+    cache_size : megabytes for kernel rows.
     max_iter, max_seconds : budgets for epochs of each machine (-1: none) and seconds of the fit.
     callback : a function of the newest Record; returning True ends the fit, with the best model so
         far and its gap.
@@ -111,8 +108,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Mapping[Any, float] | str | None = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         decision_function_shape: Literal["ovo", "ovr"] = "ovr",
-        cache_size: float | None = None,
-        device: str = "cpu",
+        cache_size: float = 500.0,
         max_iter: int = -1,
         max_seconds: float | None = None,
         callback: Callback | None = None,
@@ -133,7 +129,6 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.cache_size = cache_size
-        self.device = device
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.callback = callback
@@ -148,9 +143,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) not in ("ovo", "ovr"):
                 raise ValueError(f'{name} must be "ovo" or "ovr", got {getattr(self, name)!r}')
         X, labels = validate_data(self, X, y, **_MATRIX)
-        choice = KernelChoice(
-            self.kernel, self.gamma, self.degree, self.coef0, self.cache_size, self.device
-        )
+        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
         found = fit(
             X, checked_labels(labels), sample_weight=sample_weight,
             task=Task(
@@ -262,13 +255,6 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out = np.tile(self.intercept_, (X.shape[0], 1))
         if len(self.support_) == 0:
             return out
-        device = kernel_device(self.kernel_, self.device, X.shape[0])
-        if device is not None:
-            from bridle.rows.cuda.gram import scores_on
-
-            return out + scores_on(
-                device, self.kernel_, X, self.support_vectors_, self._coefficients
-            )
         step = max(1, _BLOCK // len(self.support_))
         for begin in range(0, X.shape[0], step):
             part = X[begin : begin + step]

@@ -33,7 +33,6 @@ from bridle.objective.bias import Bias
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
 from bridle.problems.linear import LinearProblem
-from bridle.rows.homes import kernel_device
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
@@ -52,17 +51,13 @@ Codes = NDArray[Any]
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel whose gamma may depend on the rows, and where its values are computed.
-
-    cache_size: megabytes for them; None: 500, or most of what a device has left.
-    """
+    """A kernel whose gamma may depend on the rows; cache_size: megabytes for its values."""
 
     kernel: str | KernelFunction | Kernel = "rbf"
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 0.0
-    cache_size: float | None = None
-    device: str = "cpu"
+    cache_size: float = 500.0
 
     def settled(self, X: Any, sample_weight: Array | None) -> Kernel:
         """On these rows, which count as often as they weigh, whatever their class."""
@@ -285,10 +280,6 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
-# One small problem leaves most of a device idle: of no more rows, so many are solved at a time.
-SMALL, AT_ONCE = 50_000, 16
-
-
 class KernelProblems(_InMemory):
     """Kernel machines, each on the rows of its classes that weigh something.
 
@@ -302,9 +293,6 @@ class KernelProblems(_InMemory):
         choice = self.task.kernel
         assert choice is not None
         self.cache_size, self.kernel = choice.cache_size, choice.settled(self.X, None)
-        self.device = kernel_device(self.kernel, choice.device, self.n_rows)
-        if self.device is not None and self.n_rows <= SMALL:
-            self.workers = min(AT_ONCE, len(self))
         # What is no formula of the core is asked once, for all problems.
         self._gram = None
         if self.kernel.is_matrix:
@@ -321,8 +309,6 @@ class KernelProblems(_InMemory):
     def problem(self, k: int) -> KernelProblem:  # noqa: D102
         from bridle.problems.kernel import KernelProblem
 
-        if self.device is not None and self.workers > 1:
-            self.device.own_stream()
         rows, kernel, part = self.rows_of(k), self.kernel, self.X
         everything = len(rows) == self.n_rows
         if self._gram is not None:
@@ -335,7 +321,6 @@ class KernelProblems(_InMemory):
         self._open[k] = KernelProblem(
             part, self.signs(k, rows), self.task.C, kernel=kernel, bias=self.task.bias,
             bias_scale=self.task.bias_scale, n_threads=self.n_threads,
-            device="cpu" if self.device is None else self.device,
             sample_weight=None if self.costs is None else self.costs[rows],
         )  # fmt: skip
         return self._open[k]

@@ -48,9 +48,9 @@ from bridle.objective.rounding import (
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C, costs
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
+from bridle.rows.cuda.gram import kernel_rows
 from bridle.rows.definiteness import Definiteness, definiteness
 from bridle.rows.gram import KernelSums, core_kernel, expand_between
-from bridle.rows.homes import kernel_rows
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
 
@@ -133,7 +133,7 @@ class KernelProblem(Problem):
         bias_scale: float = 1.0,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
-        device: Any = "cpu",
+        device: str = "cpu",
     ) -> None:
         if not np.isfinite(check_C(C)):
             raise ValueError(f"C must be positive and finite, got {C}")

@@ -141,10 +141,6 @@ class Device:
         found: NDArray[Any] = self.xp.asnumpy(values)
         return found
 
-    def own_stream(self) -> None:
-        """What this thread asks for from now on need not wait for what others do."""
-        self.xp.cuda.Stream(non_blocking=True).use()
-
     def wait(self) -> None:
         """Until all that was asked of the device is done."""
         self.xp.cuda.get_current_stream().synchronize()

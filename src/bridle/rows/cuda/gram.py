@@ -1,8 +1,8 @@
 """Rows on a device seen through a kernel: blocks of its values, and sums of them.
 
 A block is a matrix product and one more pass over it, which applies the kernel's formula. Sums of a
-certificate are float64 throughout; centres come in groups of `GROUP`, and the sums of these are
-added, so the bounds of `bridle.rows.gram` hold with that number. The vendor's e^x and tanh in
+certificate are float64 throughout; centres come in groups, and the sums of these are added, so the
+bounds of `bridle.rows.gram` hold with their size. The vendor's e^x and tanh in
 float64 are off by no more units in the last place than the kernels' own bounds allow.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
 from bridle.objective.kernels import Kernel
-from bridle.rows.cuda.device import C_TYPES, Device
+from bridle.rows.cuda.device import C_TYPES, Device, check_where, find_device, missing
 from bridle.rows.cuda.products import (
-    BLOCKS,
     THREADS,
     WIDE,
     CsrOnDevice,
     DenseOnDevice,
+    blocks,
     put_matrix,
 )
 from bridle.rows.gram import KernelRows, KernelSums, error_of_sums, pair
@@ -30,23 +30,33 @@ FORMULAS = ("linear", "rbf", "poly", "sigmoid")  # those of kernels.cu
 GROUP = 1024  # centres of a block, at most
 TILE = 2**26  # values of a block, at most
 
-
 # Fewer rows than this take less time on the processor.
 FEW_ROWS = 2000
 
 
-def knows(kernel: Kernel) -> bool:
-    """Whether a device computes the kernel."""
-    return kernel.compiled in FORMULAS
+def kernel_device(kernel: Kernel, device: str, n_rows: int) -> Device | None:
+    """The device that is to compute the kernel for problems of so many rows; None: this processor.
 
-
-def check_formula(kernel: Kernel) -> None:
-    """DeviceError if it does not."""
-    if not knows(kernel):
+    device: "cpu", "cuda" or "auto", the GPU if there is one and the rows are not few.
+    """
+    if check_where(device) == "cpu":
+        return None
+    known = kernel.compiled in FORMULAS
+    if device == "auto" and (missing() is not None or not known or n_rows < FEW_ROWS):
+        return None
+    if not known:
         raise DeviceError(
-            f"a device computes the kernels {', '.join(FORMULAS)}, not {kernel.name}: "
-            'use device="cpu"'
+            f'device="cuda" computes the kernels {", ".join(FORMULAS)}, not {kernel.name}'
         )
+    return find_device()
+
+
+def kernel_rows(kernel: Kernel, X: Any, n_threads: int | None, device: str) -> KernelRows:
+    """The rows of X seen through a kernel, here or on a device."""
+    found = kernel_device(kernel, device, X.shape[0])
+    if found is None:
+        return KernelRows(kernel, X, n_threads)
+    return DeviceKernelRows(kernel, X, n_threads, found)
 
 
 class DeviceKernelRows(KernelRows):
@@ -60,8 +70,8 @@ class DeviceKernelRows(KernelRows):
 
     def expand(self, coefficients: Array) -> KernelSums:
         """sum_j c_j K(x_j, x_i) for every row, summed in float64."""
-        values = self.device.get(self.sums(coefficients))
-        return KernelSums(values, error_of_sums(self.accuracy, self.accuracy, coefficients, GROUP))
+        values, group = self.device.get(self.sums(coefficients)), group_of(self.matrix.n_features)
+        return KernelSums(values, error_of_sums(self.accuracy, self.accuracy, coefficients, group))
 
     def expand_at(self, X: Any, centres: Any, coefficients: Array) -> Array:
         """The same for rows of another matrix, and centres that need not be rows."""
@@ -78,12 +88,17 @@ class DeviceKernelRows(KernelRows):
         return expanded(self.device, self.kernel, matrix, norms, centres, weights)[0]
 
 
+def group_of(n_features: int) -> int:
+    """How many centres make a block: fewer where they are wide."""
+    return max(1, min(GROUP, WIDE // n_features))
+
+
 class Centres:
     """The chosen rows of a matrix, a group at a time as a dense matrix of float64."""
 
     def __init__(self, matrix: DenseOnDevice | CsrOnDevice, norms: Any, chosen: Any) -> None:
         self.matrix, self.norms, self.chosen = matrix, norms, chosen
-        self.group = max(1, min(GROUP, WIDE // matrix.n_features))
+        self.group = group_of(matrix.n_features)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -128,7 +143,7 @@ def apply(
     compiled = device.kernel(
         "kernels", "apply", VALUE=C_TYPES[products.dtype.str[1:]], FORMULA=kernel.compiled
     )
-    compiled((BLOCKS,), (THREADS,), (
+    compiled((blocks(device),), (THREADS,), (
         products, *products.shape, centre_norms, norms, float(with_["gamma"]),
         float(with_["coef0"]), np.int32(with_["degree"]), constant,
     ))  # fmt: skip

@@ -96,8 +96,8 @@ __device__ inline Best better(Best a, Best b) {
 
 __device__ inline Best best_of_warp(Best mine) {
   for (int offset = 16; offset > 0 && blockDim.x > 1; offset /= 2)
-    mine = better(mine, {__shfl_xor_sync(0xffffffffu, mine.value, offset),
-                         __shfl_xor_sync(0xffffffffu, mine.index, offset)});
+    mine = better(mine, {__shfl_xor_sync(0xffffffffu, mine.value, offset, 32),
+                         __shfl_xor_sync(0xffffffffu, mine.index, offset, 32)});
   return mine;
 }
 

@@ -14,7 +14,7 @@ from bridle.matrix.door import is_sparse
 from bridle.rows.cuda.device import C_TYPES, Device
 from numpy.typing import DTypeLike
 
-BLOCKS, THREADS = 2048, 256  # of kernels whose threads go on to the next row
+THREADS = 256  # of a block
 WIDE = 2**27  # numbers of a block of centres, at most
 
 
@@ -69,7 +69,12 @@ class CsrOnDevice:
         kernel = self.device.kernel(
             "csr_products", name, VALUE=_type(values), COLUMN=_type(columns), TARGET=_type(target)
         )
-        kernel((BLOCKS,), (THREADS,), (*self.parts, *arguments))
+        kernel((blocks(self.device),), (THREADS,), (*self.parts, *arguments))
+
+
+def blocks(device: Device) -> int:
+    """Of kernels whose threads go on to the next row: as many as run at a time, and more."""
+    return 16 * device.multiprocessors
 
 
 def _type(values: Any) -> str:

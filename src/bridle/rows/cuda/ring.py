@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from bridle.rows.cuda.device import C_TYPES, Device
-from bridle.rows.cuda.products import BLOCKS, THREADS
+from bridle.rows.cuda.products import THREADS, blocks
 from numpy.typing import DTypeLike, NDArray
 
 Numbers = NDArray[np.intp]
@@ -83,7 +83,7 @@ def gathered(device: Device, table: Any, places: Any, columns: Any) -> Any:
     """Some columns of some rows."""
     out = device.xp.empty((len(places), len(columns)), table.dtype)
     kernel = device.kernel("kernels", "gather", VALUE=C_TYPES[table.dtype.str[1:]])
-    kernel((BLOCKS,), (THREADS,), (
+    kernel((blocks(device),), (THREADS,), (
         table, table.shape[1], places, len(places), columns, len(columns), out,
     ))  # fmt: skip
     return out

@@ -16,7 +16,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.rows.cuda.device import C_TYPES
 from bridle.rows.cuda.gram import DeviceKernelRows, apply
-from bridle.rows.cuda.products import BLOCKS, THREADS, WIDE
+from bridle.rows.cuda.products import THREADS, WIDE, blocks
 from bridle.rows.cuda.ring import RowRing
 from numpy.typing import NDArray
 
@@ -268,7 +268,7 @@ class Decomposition:
         out = self.xp.empty((kinds, pieces, 2 * m + 2))
         taken = self.place_of[self.last_chosen]
         taken = taken[taken >= 0] if self.set_size >= 4 else taken[:0]
-        self._kernel("candidates")((min(BLOCKS, kinds * pieces),), (128,), (
+        self._kernel("candidates")((kinds * pieces,), (128,), (
             *self.v, n_rows, self.device.put(taken), np.int32(len(taken)), np.int32(self.free),
             width, np.int32(m), out,
         ))  # fmt: skip
@@ -288,7 +288,7 @@ class Decomposition:
         self._kernel("solve_pairs" if self.free else "solve_singles")((1,), (SOLVING,), (
             K, q, at, *v, GOAL, 100 * len(chosen), change, report,
         ))  # fmt: skip
-        self._kernel("add_rows")((BLOCKS,), (THREADS,), (
+        self._kernel("add_rows")((blocks(self.device),), (THREADS,), (
             self.ring.table, len(v), places, change, q, v.f,
         ))  # fmt: skip
         return report
