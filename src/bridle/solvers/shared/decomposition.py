@@ -37,7 +37,7 @@ NONE = 1e300  # larger than any violation
 
 
 @dataclass(frozen=True)
-class Report:
+class SetsReport:
     """How the work went; see SmoReport in the core."""
 
     steps: int
@@ -107,7 +107,7 @@ class Decomposition:
 
     # What `smo` asks for.
 
-    def run(self, n_sets: int) -> Report:
+    def run(self, n_sets: int) -> SetsReport:
         """Optimise so many working sets."""
         reports = []
         stuck = False
@@ -127,7 +127,7 @@ class Decomposition:
         self.dual += float(told[:, 1].sum())
         self.curvature = min(self.curvature, told[:, 2].min(initial=NONE))
         steps = int(told[:, 0].sum())
-        return Report(steps, self.dual, gap, len(self.v), self.curvature, stuck or steps == 0)
+        return SetsReport(steps, self.dual, gap, len(self.v), self.curvature, stuck or steps == 0)
 
     def alpha(self, out: Array) -> None:
         """The dual variables of all rows."""
