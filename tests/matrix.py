@@ -45,6 +45,7 @@ SOLVERS: dict[str, Case] = {
     "sgd-s": Case(gap=0.01, epochs=1000),
     "sgd-m": Case(gap=0.01, epochs=1000),
     "perceptron": Case(gap=0.0, epochs=20),
+    "batch-perceptron": Case(gap=0.0, epochs=20),
     "margin-perceptron": Case(gap=0.0, epochs=20),
     "mpu": Case(gap=1e-4, epochs=1000),
     "norma": Case(gap=0.0, epochs=20),

@@ -192,7 +192,7 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
              expect_size(out, k.n_rows(), "out");
              k.coefficients(out.data());
            })
-      .def_prop_ro("bias", &KernelSgd::bias);
+      .def_prop_rw("bias", &KernelSgd::bias, &KernelSgd::set_bias);
   // Rows, squared norms and signed weights are read in place.
   steps.def("kernel_sgd", &make_kernel_sgd, nb::arg("kernel"), nb::arg("rows"),
             nb::arg("squared_norms").noconvert(), nb::arg("signed_weight").noconvert(),

@@ -71,6 +71,7 @@ void bind_perceptrons(nb::module_ &m) {
             self.repeat = repeat;
           },
           nb::arg("repeat"))
+      .def_rw("bias", &MarginPerceptron::bias)
       .def_ro("presented", &MarginPerceptron::presented)
       .def_ro("updates", &MarginPerceptron::updates)
       .def_ro("weighted_sum", &MarginPerceptron::weighted_sum)

@@ -41,13 +41,14 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
 } // namespace
 
 void bind_sgd(nb::module_ &m) {
-  nb::class_<Rate>(m, "Rate", "scale (offset + t)^-power, at most 1")
+  nb::class_<Rate>(m, "Rate", "scale (offset + t)^-power, at most 1 if clipped")
       .def(
           "__init__",
-          [](Rate *self, double scale, double offset, double power) {
-            new (self) Rate{scale, offset, power};
+          [](Rate *self, double scale, double offset, double power, bool clip) {
+            new (self) Rate{scale, offset, power, clip};
           },
-          nb::arg("scale"), nb::arg("offset"), nb::arg("power"))
+          nb::arg("scale"), nb::arg("offset"), nb::arg("power"), nb::arg("clip") = true)
+      .def_ro("clip", &Rate::clip)
       .def("at", &Rate::at, nb::arg("t"));
   nb::class_<SgdSettings>(m, "SgdSettings")
       .def(

@@ -32,6 +32,7 @@ public:
   virtual void run(int64_t n_steps, Rng &rng) = 0;
   virtual void coefficients(double *out) const = 0;
   virtual double bias() const = 0;
+  virtual void set_bias(double bias) = 0;
   virtual int64_t n_rows() const = 0;
 };
 
@@ -67,6 +68,7 @@ public:
       out[i] = scale_ * beta_[i];
   }
   double bias() const override { return bias_; }
+  void set_bias(double bias) override { bias_ = bias; }
   int64_t n_rows() const override { return source_->n_rows(); }
 
 private:

@@ -6,6 +6,8 @@
 // stochastic gradient descent with rate 1/(lam t) on lam/2 |w|^2 + 1/m sum c_i max(0, 1 - w.z_i),
 // where w = a/(lam t): nothing ever shrinks (Panagiotakopoulos & Tsampouka, ECML PKDD 2013). A row
 // may be presented L times at one visit, for one inner product; L may change from epoch to epoch.
+// A bias b that is held fixed meanwhile takes its part of the margin: w.z_i >= 1 - y_i b is
+// a.z_i >= (1 - y_i b) (offset + slope t).
 #pragma once
 
 #include "base/rng.hpp"
@@ -53,6 +55,7 @@ public:
 
   int64_t presented = 0;   // t
   int64_t repeat = 1;      // L, of the visits to come
+  double bias = 0;         // of the visits to come
   int64_t updates = 0;     // made by the last run
   double weighted_sum = 0; // sum_i c_i I_i, I_i the updates by row i
   double squared_norm = 0; // |a|^2
@@ -98,8 +101,10 @@ private:
     const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
     const double margin = y * static_cast<double>(rows_.dot(i, a_.data()));
     const double threshold = settings_.offset + settings_.slope * static_cast<double>(presented);
-    hinge += c * (threshold > 0 ? std::max(0.0, 1 - margin / threshold) : 1.0);
-    const double n = count(threshold - margin, c * squared_norms_[i]);
+    const double share = 1 - y * bias;
+    hinge += c * (threshold > 0 ? std::max(0.0, share - margin / threshold) : 1.0);
+    const double n =
+        count(share * threshold - margin, share * settings_.slope, c * squared_norms_[i]);
     if (n > 0 && c > 0) {
       rows_.add(i, static_cast<W>(n * c * y), a_.data());
       counts_[i] += n;
@@ -110,20 +115,25 @@ private:
   }
 
   // How many of the L presentations end in an update; `short_by` is threshold - a.z before the
-  // first, and each update raises a.z by q = c_i |z_i|^2.
-  double count(double short_by, double q) const {
+  // first, each presentation raises the threshold by `slope`, and each update a.z by
+  // q = c_i |z_i|^2.
+  double count(double short_by, double slope, double q) const {
     const auto most = static_cast<double>(repeat);
     if (repeat == 1)
       return short_by >= 0 ? 1 : 0;
     if (settings_.repeats == Repeats::forward_backward)
       return short_by < 0 ? 0 : q > 0 ? std::min(std::floor(short_by / q) + 1, most) : most;
-    const double slope = settings_.slope;
+    // The threshold falls, or stays: updates come first, until a.z is above it.
+    if (slope <= 0)
+      return short_by < 0 ? 0
+             : q > slope  ? std::min(std::floor(short_by / (q - slope)) + 1, most)
+                          : most;
     if (q > slope)
       return std::clamp(std::floor((short_by + slope * (most - 1)) / q) + 1, 0.0, most);
     // The threshold rises at least as fast as a.z: once behind, a row stays behind.
     if (short_by >= 0)
       return most;
-    return slope > 0 ? std::max(0.0, most - std::ceil(-short_by / slope)) : 0.0;
+    return std::max(0.0, most - std::ceil(-short_by / slope));
   }
 
   void refresh_norm() {

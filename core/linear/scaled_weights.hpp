@@ -42,7 +42,8 @@ public:
     if (factor == 0)
       return clear();
     scale_ *= factor;
-    if (scale_ < 1e-9)
+    // A rate that is not clipped may turn w round, or make it grow.
+    if (const double size = std::abs(scale_); size < 1e-9 || size > 1e9)
       absorb_scale();
   }
 

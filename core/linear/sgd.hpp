@@ -21,15 +21,16 @@
 
 namespace bridle {
 
-// rho_t = scale (offset + t)^-power for t = 1, 2, ..., never above 1: beyond, w would change sign.
+// rho_t = scale (offset + t)^-power for t = 1, 2, ... Clipped, it is never above 1, beyond which w
+// would change sign and, beyond 2, grow with every step; and no row moves w too far (`furthest`).
 struct Rate {
   double scale, offset, power;
+  bool clip = true;
 
   double at(int64_t t) const {
     const double x = offset + static_cast<double>(t);
-    if (power == 1)
-      return std::min(1.0, scale / x);
-    return std::min(1.0, power == 0 ? scale : scale * std::pow(x, -power));
+    const double rho = power == 1 ? scale / x : power == 0 ? scale : scale * std::pow(x, -power);
+    return clip ? std::min(1.0, rho) : rho;
   }
 };
 
@@ -164,7 +165,8 @@ private:
     const double with_bias = p + label(i) * bias_;
     double coefficient = share * std::abs(signed_cost_[i]) * Loss::slope(with_bias);
     if constexpr (!Loss::bounded_slope)
-      coefficient = std::min(coefficient, furthest(i, with_bias));
+      if (rate_.clip)
+        coefficient = std::min(coefficient, furthest(i, with_bias));
     return {i, p, coefficient};
   }
 

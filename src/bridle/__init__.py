@@ -111,6 +111,7 @@ _HOME = {
     "SgdS": "bridle.solvers.sgd_s",
     "SgdM": "bridle.solvers.sgd_m",
     "Perceptron": "bridle.solvers.perceptron",
+    "BatchPerceptron": "bridle.solvers.batch_perceptron",
     "MarginPerceptron": "bridle.solvers.margin_perceptron",
     "MarginPerceptronUnlearning": "bridle.solvers.mpu",
     "Norma": "bridle.solvers.norma",

@@ -27,3 +27,7 @@ class LossError(ValueError):
 
 class DeviceError(ValueError):
     """There is no GPU to compute on, or not for this; the message says why, in one line."""
+
+
+class DivergenceError(ArithmeticError):
+    """A solver's weights grow without end at the rate that was asked for."""

@@ -74,6 +74,10 @@ def rank() -> None:
     help="A hyper-parameter of the solver; may be repeated.",
 )  # fmt: skip
 @threshold_option
+@click.option(
+    "--no-normalise", is_flag=True,
+    help="Do not divide the features of a ranking by the number of its pairs.",
+)  # fmt: skip
 @click.option("--max-seconds", type=Positive, help="Stop solving after so many seconds.")
 @click.option(
     "--max-epochs", type=Positive, default=1000, show_default=True,
@@ -96,6 +100,7 @@ def train(
     solver: str,
     settings: tuple[str, ...],
     threshold: float,
+    no_normalise: bool,
     max_seconds: float | None,
     max_epochs: float,
     keep: Keep,
@@ -122,8 +127,8 @@ def train(
     from bridle.fitting.ranker import ranking_task
 
     make = partial(
-        ranking_task, X, y, qid, C, loss=chosen, threshold=threshold, zero_based=zero_based,
-        n_threads=threads,
+        ranking_task, X, y, qid, C, loss=chosen, threshold=threshold, normalise=not no_normalise,
+        zero_based=zero_based, n_threads=threads,
     )  # fmt: skip
     with _about(data):
         task, solution = solve_task(

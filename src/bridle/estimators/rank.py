@@ -69,6 +69,9 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
     solver : "auto" is "one-slack"; also "bcfw", "n-slack", "subgradient".
     tol : the certified relative duality gap (P - D) / P at which to stop.
     threshold : documents of a grade above it are relevant, for losses without grades.
+    normalise : whether the features of a ranking are divided by the number of its pairs, relevant
+        times others, for "map", "ndcg", "precision@k" and "roc". Without it long queries ask for
+        larger margins, and the best C is another one.
     qid_column : the number of the column of X that holds the query ids, for scikit-learn's
         search and splitters, which pass X and y alone. It is not a feature: its weight is 0.
     max_iter, max_seconds : budgets for oracle passes and for seconds.
@@ -99,6 +102,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         threshold: float = 0.0,
+        normalise: bool = True,
         qid_column: int | None = None,
         max_iter: int = 1000,
         max_seconds: float | None = None,
@@ -113,6 +117,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         )
         self.loss = loss
         self.threshold = threshold
+        self.normalise = normalise
         self.qid_column = qid_column
         self.verbose = verbose
 
@@ -131,7 +136,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
         X, qid = self._take_queries(X, qid)
         task = ranking_task(
-            X, y, qid, self.C, loss=self.loss, threshold=self.threshold,
+            X, y, qid, self.C, loss=self.loss, threshold=self.threshold, normalise=self.normalise,
             query_weight=query_weight, n_threads=self.n_threads,
         )  # fmt: skip
         self.n_queries_, self.n_skipped_ = task.problem.n_rows, task.problem.n_skipped

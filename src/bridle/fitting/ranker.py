@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,15 @@ def ranking_task(
     *,
     loss: str | RankingLoss = "map",
     threshold: float = 0.0,
+    normalise: bool = True,
     query_weight: ArrayLike | None = None,
     zero_based: bool = False,
     n_threads: int | None = None,
 ) -> StructuralTask[RankingProblem, RankingModel]:
-    """A linear ranker of the documents X of relevance y."""
+    """A linear ranker of the documents X of relevance y. normalise: see RankingLoss."""
     chosen = ranking_loss_from(loss)
+    if not normalise:
+        chosen = replace(chosen, normalise=False)
     if chosen.name in LABELLING_LOSSES:
         raise ValueError(
             f"the loss {chosen} is for classification, not for ranking: see MultivariateSVC"

@@ -26,12 +26,15 @@ def bias_precision(bias: Bias, bias_scale: float) -> float:
     return 0.0 if bias == "free" else np.inf
 
 
-def hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
-    """Exactly, for the hinge: where the slope of the sum changes its sign."""
+def hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array, excess: float = 0.0) -> float:
+    """Exactly, for the hinge: where the slope of the sum changes its sign.
+
+    excess: by how much the rows of class +1 that pay are to weigh more than those of class -1.
+    """
     order = np.argsort(t, kind="stable")
     t, positive, cost = t[order], positive[order], cost[order]
     # The slope starts at minus the weight of class +1 and rises by C_i at each breakpoint.
-    target = cost[positive].sum()
+    target = cost[positive].sum() - excess
     k = int(np.searchsorted(np.cumsum(cost), target * (1 - 1e-15)))
     return float(t[min(k, len(t) - 1)])
 

@@ -29,3 +29,4 @@ class Iterate:
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
     solver: str = ""  # who proposed it, where one solver has handed over to another
     direction: bool = False  # only the direction of w and alpha means anything: at the best scale
+    own_bias: bool = False  # a free bias is judged as it is, not the best one for w instead

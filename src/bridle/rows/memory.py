@@ -289,7 +289,7 @@ class MemorySides:
         judged, alpha, look = judge_piece(self.piece, self.loss, own, joined, 0.0, scales)
         b = iterate.b
         if self.free:
-            b = self.best_bias(look.scores)
+            b = b if iterate.own_bias else self.best_bias(look.scores)
             judged, look = self._balanced(judged), look.shifted(b)
         far = own is None or judged.shifted > FAR * judged.total.high
         repaired = far or judged.moved > NEAR * judged.total.high
@@ -302,7 +302,9 @@ class MemorySides:
         found = Findings(
             joined, b, self._loss(look), judged, alpha, repaired, look.scores, look.error
         )
-        return self._carefully(found) if self._is_blurred(found) else found
+        if not self._is_blurred(found):
+            return found
+        return self._carefully(found, b if iterate.own_bias else None)
 
     def _loss(self, look: Pass) -> Interval:
         """Of a hard margin there is none: its margins are looked at themselves."""
@@ -318,12 +320,15 @@ class MemorySides:
         smallest = np.abs((self.y * found.scores)[self.piece.cost > 0]).min(initial=np.inf)
         return bool(np.max(found.error) > 1e-10 * smallest)
 
-    def _carefully(self, found: Findings) -> Findings:
-        """The same point judged again, with a better free bias: what comes out better is kept."""
+    def _carefully(self, found: Findings, own: float | None) -> Findings:
+        """The same point judged again: what comes out better is kept.
+
+        own: a free bias to judge it with; None is a better one.
+        """
         a, b = found.alpha * self.y, 0.0
         look = careful_look(self.rows, a, found.joined, 0.0)
         if self.free:
-            b = self.best_bias(look.scores)
+            b = self.best_bias(look.scores) if own is None else own
             again = careful_look(self.rows, np.zeros(len(a)), found.joined, b)
             look = replace(look, scores=again.scores, error=again.error)
         share = dual_share(self.piece, self.loss, found.alpha, look.combined, look.drift)

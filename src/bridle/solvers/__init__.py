@@ -29,6 +29,7 @@ REGISTRY: dict[str, tuple[str, ...]] = {
     "sgd-s": ("sgd_s:SgdS",),
     "sgd-m": ("sgd_m:SgdM",),
     "perceptron": ("perceptron:Perceptron",),
+    "batch-perceptron": ("batch_perceptron:BatchPerceptron",),
     "margin-perceptron": ("margin_perceptron:MarginPerceptron",),
     "mpu": ("mpu:MarginPerceptronUnlearning",),
     "norma": ("norma:Norma", "kernel_stochastic:KernelNorma"),

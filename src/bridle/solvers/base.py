@@ -53,6 +53,7 @@ class Solver:
     needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, STEPS})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"unit_slope", "certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
+    no_free_bias: ClassVar[str] = "it has no steps for it"  # why not, where it is none of these
     hard_margin: ClassVar[bool] = False
     converges: ClassVar[bool] = True  # to the optimum, given time
     separates: ClassVar[str | None] = None  # in words, if to separate is why it would end
@@ -90,7 +91,8 @@ class Solver:
                     return f"{cls.name} cannot minimise the {problem.loss.name} loss: {why}"
             if problem.bias not in cls.biases:
                 can = ", ".join(cls.biases)
-                return f"{cls.name} cannot have bias={problem.bias!r}; it can have: {can}"
+                why = f": {cls.no_free_bias}" if problem.bias == "free" else ""
+                return f"{cls.name} cannot have bias={problem.bias!r}{why}; it can have: {can}"
         if problem.hard_margin and not cls.hard_margin:
             others = "n-slack" if ORACLE in cls.needs else "dcd, newton or qp"
             return f"{cls.name} cannot solve the hard margin (C = inf); use {others}"

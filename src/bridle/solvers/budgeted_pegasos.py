@@ -14,7 +14,7 @@ JMLR 2012):
 
 A step costs B kernel values, for ever. f does not tend to the optimum: the budget costs accuracy,
 and the certificate shows how much. Its dual point is that of the unbudgeted run: counts of margin
-errors.
+errors. A free bias is held within an epoch, and chosen between epochs: see `held_bias`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.objective.kernels.rbf import Rbf
+from bridle.objective.losses import inner
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.kernel_stochastic import check_range
+from bridle.solvers.shared.stochastic import held_bias
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -52,7 +54,7 @@ class BudgetedPegasos(Solver):
 
     name: ClassVar[str] = "budgeted-pegasos"
     needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
-    biases: ClassVar[tuple[str, ...]] = ("none",)
+    biases: ClassVar[tuple[str, ...]] = ("none", "free")
     converges: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -76,20 +78,26 @@ class BudgetedPegasos(Solver):
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows
         run = _Run(problem, self.budget, self.maintenance)
-        order = np.empty(m, np.int64)
-        step = 0
+        order, free = np.empty(m, np.int64), problem.bias == "free"
+        step, scores = 0, np.zeros(m)
         while True:
             if step % m == 0:
                 rng.permutation(order)
+                if free:
+                    balance = inner(run.counts * problem.cost, problem.y)
+                    run.b = held_bias(problem, scores, balance)
             n = steps_until_yield(pace, step, m - step % m)
             for begin in range(step, step + n, AHEAD):
                 end = min(begin + AHEAD, step + n)
                 run.steps(order[begin % m : begin % m + end - begin])
             step += n
-            yield KernelIterate(
-                step, step / m, run.expansion(), 0.0, run.counts * problem.cost * m / step,
+            iterate = KernelIterate(
+                step, step / m, run.expansion(), run.b, run.counts * problem.cost * m / step,
                 problem=problem,
             )  # fmt: skip
+            yield iterate
+            if free and step % m == 0:
+                scores = iterate.scores
 
 
 class _Run:
@@ -98,7 +106,7 @@ class _Run:
     def __init__(self, problem: KernelProblem, budget: int, maintenance: str) -> None:
         self.problem, self.budget, self.maintenance = problem, budget, maintenance
         room = budget + 1
-        self.t = 0
+        self.t, self.b = 0, 0.0
         self.size = 0
         self.scale = 1.0
         self.c = np.zeros(room)
@@ -120,7 +128,7 @@ class _Run:
             self.scale *= 1.0 - 1.0 / self.t
             if self.scale == 0.0:  # the first step forgets everything
                 self.size, self.scale = 0, 1.0
-            if problem.y[order[k]] * score >= 1.0:
+            if problem.y[order[k]] * (score + self.b) >= 1.0:
                 continue
             self.counts[order[k]] += 1.0
             self._add(order, k, signed[k] / (self.t * self.scale), among)

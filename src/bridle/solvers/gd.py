@@ -26,6 +26,7 @@ from bridle.solvers.shared.stochastic import (
     RateName,
     check_choice,
     check_counts,
+    check_divergence,
     check_positive,
     needs_eta0,
     rate_of,
@@ -42,12 +43,15 @@ class GradientDescent(Solver):
 
     rate: the formula of eta_t; None is an exact line search in the dual for the hinge, and the
     longest safe step, rho = 1/L, for the squared hinge. eta0: the formula's parameter; None
-    calibrates it on `sample` rows.
+    calibrates it on `sample` rows. clip: keep lam eta_t where steps are safe, at 1 or below, and at
+    1/L for the squared hinge; False is the plain formula of `rate`, which may diverge: the run then
+    ends, and its message says so.
     """
 
     rate: RateName | None = None
     eta0: float | None = None
     sample: int = 1000
+    clip: bool = True
 
     name: ClassVar[str] = "gd"
     loss_needs: ClassVar[frozenset[str]] = frozenset()
@@ -58,6 +62,8 @@ class GradientDescent(Solver):
         check_counts(sample=self.sample)
         if self.rate is not None:
             check_choice("rate", self.rate, RateName)
+        elif not self.clip:
+            raise ValueError("clip=False is for steps of a given rate: give `rate`, too")
 
     def iterates(
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
@@ -86,11 +92,14 @@ class GradientDescent(Solver):
             target = problem.cost * slope
             problem.rows.combine(target * problem.y, toward)
             if rate is not None:
-                rho = min(longest, rate.at(step + before))
+                rho = rate.at(step + before)
+                rho = min(longest, rho) if rate.clip else rho
             else:
                 rho = _dual_search(w, toward - w, target - alpha) if searching else longest
             w += rho * (toward - w)
             alpha += rho * (target - alpha)
+            if rate is not None:
+                check_divergence(rate, step + before, w)
             yield Iterate(step, float(step), *problem.split(w, b), alpha)
 
     def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.steps.Rate | None:
@@ -100,13 +109,14 @@ class GradientDescent(Solver):
             # loss is highest at w = 0: nothing to search for.
             return None if problem.loss.quadratic else rate_of("1/(lam t)", problem.lam)
         if not needs_eta0(self.rate) or self.eta0 is not None:
-            return rate_of(self.rate, problem.lam, self.eta0 or 1.0)
+            return rate_of(self.rate, problem.lam, self.eta0 or 1.0, clip=self.clip)
         from bridle.solvers.shared.rate_ladder import calibrate_rate
 
         eta0 = calibrate_rate(
-            problem, sample=self.sample, seed=rng.next(), rate=self.rate, batch=problem.n_rows
-        )
-        return rate_of(self.rate, problem.lam, eta0)
+            problem, sample=self.sample, seed=rng.next(), rate=self.rate, batch=problem.n_rows,
+            clip=self.clip,
+        )  # fmt: skip
+        return rate_of(self.rate, problem.lam, eta0, clip=self.clip)
 
 
 def _dual_search(w: Array, dw: Array, d_alpha: Array) -> float:

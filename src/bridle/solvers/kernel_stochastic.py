@@ -9,11 +9,15 @@ step t draws k rows A_t and sets
  - pegasos: eta_t = 1/(lam t): f is then 1/(lam t) times counts of how often each row was in error
    (Shalev-Shwartz, Singer, Srebro & Cotter, "Pegasos", Mathematical Programming 2011, figure 3).
  - sgd: eta_t = eta0/(1 + lam eta0 t) (Bottou, "Stochastic gradient descent tricks", 2012).
- - norma: eta_t = eta0/sqrt(t), terms older than `window` steps are dropped: their coefficients have
-   decayed (Kivinen, Smola & Williamson, "Online learning with kernels", 2004).
+ - norma: eta_t = eta0, terms older than `window` steps are dropped: their coefficients have decayed
+   (Kivinen, Smola & Williamson, "Online learning with kernels", 2004). As in norma.py.
 
 f is a combination of rows with alpha_i = y_i coefficient_i >= 0: a dual point for free, clipped to
 the box by the problem. A step costs the kernel of its rows against all support rows.
+
+A free bias takes steps of its own, at `bias_rate` times eta_t; at Pegasos's, which begin with
+1/lam, these would only shake it: there it is held within an epoch and chosen between epochs, as in
+the linear form (`held_bias`).
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from bridle import _core
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver, steps_until_yield
+from bridle.solvers.norma import decay_of, lifetime
+from bridle.solvers.shared.stochastic import held_bias
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -60,7 +66,8 @@ class _KernelSteps(Solver):
         """Also that its steps are numbers."""
         super().check(problem)
         check_range(self.name, problem)
-        if not all(0.0 < number < math.inf for number in self.rate(problem)):
+        scale, offset, _ = self.rate(problem)
+        if not (0.0 < scale < math.inf and 0.0 < offset < math.inf):
             raise ValueError(_out_of_range(self.name, problem))
 
     def rate(self, problem: KernelProblem) -> tuple[float, float, float]:
@@ -87,29 +94,36 @@ class _KernelSteps(Solver):
         batch = min(self.batch, problem.n_rows)
         per_epoch = max(1, problem.n_rows // batch)
         c = problem.start_alpha(start) * problem.y
-        squared_norm = 0.0
+        squared_norm, warm, scores = 0.0, 0, np.zeros(problem.n_rows)
         if start is not None:
             scores = problem.expand(Expansion(c))
+            # It counts as an epoch: at t = 1 the step would forget where it came from.
+            warm = per_epoch
             squared_norm = float(c @ scores) + problem.constant * float(c.sum()) ** 2
         signed_weight = np.copysign(problem.sample_weight, problem.y)
-        # A warm start counts as an epoch: at t = 1 the step would forget where it came from.
         steps = _core.steps.kernel_sgd(
             problem.core_kernel, problem.rows.view, problem.squared_norms, signed_weight, c,
-            squared_norm, per_epoch if start is not None else 0, problem.lam,
+            squared_norm, warm, problem.lam,
             *self.rate(problem), self.bias_rate if problem.bias == "free" else 0.0,
             self.radius(problem), batch, self.sampling, self.window(problem), problem.n_threads,
         )  # fmt: skip
-        step = 0
+        step, holds = 0, problem.bias == "free" and not self.bias_rate
         while True:
             n = steps_until_yield(pace, step, per_epoch - step % per_epoch, batch)
+            if holds and step % per_epoch == 0:
+                balance = (warm + step) / per_epoch * float(c.sum())
+                steps.bias = held_bias(problem, scores, balance)
             steps.run(n, rng)
             step += n
             steps.coefficients(c)
             w = Expansion(c)
             b = steps.bias if problem.bias == "free" else problem.intercept(w)
-            yield KernelIterate(
+            iterate = KernelIterate(
                 step, step * batch / problem.n_rows, w, b, c * problem.y, problem=problem
             )
+            yield iterate
+            if holds and step % per_epoch == 0:
+                scores = iterate.scores
 
 
 @dataclass(frozen=True)
@@ -119,7 +133,6 @@ class KernelPegasos(_KernelSteps):
     project: bool = False
 
     name: ClassVar[str] = "pegasos"
-    biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
 
     def rate(self, problem: KernelProblem) -> tuple[float, float, float]:  # noqa: D102
         return 1.0 / problem.lam, 1.0, 1.0
@@ -144,10 +157,10 @@ class KernelSgd(_KernelSteps):
 
 @dataclass(frozen=True)
 class KernelNorma(_KernelSteps):
-    """Steps of eta0/sqrt(t) over a window of terms.
+    """Steps of eta0 over a window of terms.
 
-    eta0=None is 1 / the mean of K(x, x), at most 1/lam. memory: how many steps a term lives; None
-    is for ever. A short memory bounds the cost of a step, and keeps the method from converging.
+    eta0=None is 1 / the mean of K(x, x), at most 1/(2 lam). memory: how many steps a term lives;
+    None is until a thousandth of it is left. A short memory bounds the cost of a step.
     """
 
     eta0: float | None = None
@@ -163,10 +176,13 @@ class KernelNorma(_KernelSteps):
             raise ValueError(f"memory must be at least 1 step, got {self.memory}")
 
     def rate(self, problem: KernelProblem) -> tuple[float, float, float]:  # noqa: D102
-        return min(_first_rate(self.eta0, problem), 0.99 / problem.lam), 1.0, 0.5
+        return self._decay(problem) / problem.lam, 1.0, 0.0
 
     def window(self, problem: KernelProblem) -> int:  # noqa: D102
-        return 0 if self.memory is None else self.memory
+        return lifetime(self._decay(problem)) if self.memory is None else self.memory
+
+    def _decay(self, problem: KernelProblem) -> float:
+        return decay_of(_first_rate(self.eta0, problem), problem.lam)
 
 
 def check_range(name: str, problem: KernelProblem) -> None:

@@ -43,6 +43,9 @@ class MarginPerceptronUnlearning(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "mpu"
+    no_free_bias: ClassVar[str] = (
+        "it changes one dual variable at a time, and sum alpha_i y_i = 0 needs two"
+    )
 
     def __post_init__(self) -> None:
         check_counts(quanta=self.quanta, bucket=self.bucket)

@@ -14,11 +14,17 @@ line search and rules for sigma replaced by the above). The squared hinge is min
 
 The number of steps hardly depends on C. A step costs a Cholesky factorisation: for data of low
 dimension. Beyond `dense_limit` features the step is found by conjugate gradients.
+
+On data that no w separates the multipliers of a hard margin grow on few rows, too few for a proof
+to be found among them. While none of its points separates, it hands over for an epoch to dcd from
+time to time, whose dual variables grow on all rows that are in conflict: the problem looks for the
+proof there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,10 +33,12 @@ from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Iterates, Pace, Solver
+from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
+    from bridle.objective.certificate import Certificate
     from bridle.problems.linear import LinearProblem
 
 
@@ -56,6 +64,7 @@ class Newton(Solver):
         phi = AugmentedLagrangian(problem, start)
         direct = problem.n_features <= self.dense_limit
         standstill = Standstill(patience=30)
+        others, hand_over = None, 10
         step = 0
         while True:
             step += 1
@@ -70,9 +79,24 @@ class Newton(Solver):
             if not problem.hard_margin:
                 primal = phi.primal
                 estimate = relative(gap, primal)
-            yield Iterate(step, step, *problem.split(phi.w, phi.b), phi.a, gap_estimate=estimate)
+            certificate = yield Iterate(
+                step, step, *problem.split(phi.w, phi.b), phi.a, gap_estimate=estimate
+            )
             if not problem.hard_margin and standstill(primal, primal - gap):
                 return
+            if step >= hand_over and certificate is not None and certificate.primal == np.inf:
+                others = others or DualCoordinateDescent().iterates(problem, rng=rng)
+                step = yield from _until_certified(others, step)
+                hand_over = 2 * step
+
+
+def _until_certified(others: Iterates, step: int) -> Generator[Iterate, Certificate | None, int]:
+    """Another solver's iterates until one was judged; their steps are counted on."""
+    certificate = None
+    while certificate is None:
+        step += 1
+        certificate = yield replace(next(others), step=step, epoch=float(step), gap_estimate=None)
+    return step
 
 
 def _direct_step(phi: AugmentedLagrangian) -> Array:

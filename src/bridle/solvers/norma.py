@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 MOST_TERMS = 2**22
 
 
+def decay_of(eta0: float, lam: float) -> float:
+    """rho, the part of every term that a step forgets: no more than half."""
+    return min(0.5, lam * eta0)
+
+
+def lifetime(rho: float) -> int:
+    """Steps after which a thousandth of a term is left, or as many as are remembered."""
+    return min(MOST_TERMS, math.ceil(math.log(1e-3) / math.log1p(-rho)))
+
+
 @dataclass(frozen=True)
 class Norma(Solver):
     """Online gradient descent with truncation.
@@ -47,6 +57,7 @@ class Norma(Solver):
 
     name: ClassVar[str] = "norma"
     converges: ClassVar[bool] = False
+    no_free_bias: ClassVar[str] = "what it learns it must forget, and nothing lets b decay"
 
     def __post_init__(self) -> None:
         check_positive(eta0=self.eta0)
@@ -57,10 +68,8 @@ class Norma(Solver):
         from bridle.solvers.shared.rate_ladder import search_eta0
 
         eta0 = self.eta0 or search_eta0(problem, sample=self.sample, seed=seed)
-        rho = min(0.5, problem.lam * eta0)
-        if self.terms is not None:
-            return rho, self.terms
-        return rho, min(MOST_TERMS, math.ceil(math.log(1e-3) / math.log1p(-rho)))
+        rho = decay_of(eta0, problem.lam)
+        return rho, lifetime(rho) if self.terms is None else self.terms
 
     def iterates(
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None

@@ -9,7 +9,8 @@ is bounded below by cuts of its second part. Each iteration minimises the model 
 takes the best point so far to the minimum of P on the line towards it, w_b <- w_b + k (w_r - w_b),
 and adds the cut at 0.9 w_b + 0.1 w_r (Franc & Sonnenburg, "Optimized cutting plane algorithm for
 support vector machines", ICML 2008). P(w_b) never rises and the model's value never falls; its
-weights are a dual point: see hinge_cuts.
+weights are a dual point: see hinge_cuts. A free bias moves along the line as well, and is then set
+to its best value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Iterates, Pace, Solver
-from bridle.solvers.shared.hinge_cuts import HingeCuts
+from bridle.solvers.shared.hinge_cuts import HingeCuts, best_bias
 from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Ocas(Solver):
 
     name: ClassVar[str] = "ocas"
     float64: ClassVar[bool] = True
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
         if not 0 < self.towards <= 1:
@@ -57,29 +59,28 @@ class Ocas(Solver):
         w = np.zeros(problem.n_features + 1)
         if start is not None:
             w = problem.join(start.w, start.b)
-        margins = _margins(problem, w)
-        active = margins < 1
+        scores = problem.rows.scores(w)
+        cut_at, margins = scores, _margins(problem, scores)
         gap, standstill = 1.0, Standstill()
         step = 0
         while True:
             step += 1
-            cuts.add_rows(active)
+            cuts.add_at(cut_at)
             point = cuts.solve(max(1e-3 * gap, 1e-13))
-            margins_r = _margins(problem, point.w)
-            d, e = point.w - w, margins_r - margins
+            scores_r = problem.rows.scores(point.w)
+            d, e = point.w - w, _margins(problem, scores_r) - margins
             k = _core.steps.hinge_line_search(margins, e, problem.cost, float(w @ d), float(d @ d))
             w = w + k * d
-            margins += k * e
+            scores = scores + k * (scores_r - scores)
+            margins = _margins(problem, scores)
             primal = 0.5 * float(w @ w) + float(problem.cost @ np.maximum(0.0, 1.0 - margins))
             gap = relative(primal - point.value, primal)
             yield Iterate(step, step, *problem.split(w), cuts.alpha(), gap_estimate=gap)
             if standstill(primal, point.value):
                 return
-            active = (1 - self.towards) * margins + self.towards * margins_r < 1
+            cut_at = (1 - self.towards) * scores + self.towards * scores_r
 
 
-def _margins(problem: LinearProblem, joined: Array) -> Array:
-    scores = np.empty(problem.n_rows)
-    problem.rows.scores(joined, scores)
-    scores *= problem.y
-    return scores
+def _margins(problem: LinearProblem, scores: Array) -> Array:
+    """At the best bias, if that is free."""
+    return problem.y * (scores + best_bias(problem, scores))

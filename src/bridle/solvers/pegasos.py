@@ -11,6 +11,8 @@ then, if projecting, onto the ball |w| <= 1/sqrt(lam) that holds the optimum (Sh
 non-zeros of its rows, whatever the number of features. The squared hinge replaces the indicator
 p_i < 1 by 2 (1 - p_i)_+.
 
+A free bias is held within an epoch and chosen between epochs: see `held_bias`.
+
 Every w in the span of the rows has a dual point for free, w = w(alpha): in shuffled whole epochs
 without projection alpha even lies inside the box (the problem clips it otherwise).
 """
@@ -65,6 +67,7 @@ class Pegasos(Solver):
     name: ClassVar[str] = "pegasos"
     needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
         check_counts(batch=self.batch, bucket=self.bucket)
@@ -81,6 +84,8 @@ class Pegasos(Solver):
             problem, start=start, rng=rng, pace=pace, rate=rate_of("1/(lam t)", problem.lam),
             batch=self.batch, radius=radius, sampling=self.sampling, output=self.output,
             bucket=self.bucket, start_w=self._start(problem, start, rng),
+            # At a rate that begins with 1/lam steps of b would only shake it.
+            bias_rate=0.0,
         )  # fmt: skip
 
     def _start(self, problem: LinearProblem, start: Any, rng: _core.Rng) -> Array:

@@ -30,6 +30,10 @@ class Perceptron(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "perceptron"
+    no_free_bias: ClassVar[str] = (
+        "its w has no length of its own for a best b to belong to; a perceptron's bias is a "
+        "constant feature, bias='regularised'"
+    )
     converges: ClassVar[bool] = False
     separates: ClassVar[str | None] = "with no mistakes left: the weights separate the rows"
 

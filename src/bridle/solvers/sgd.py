@@ -6,7 +6,7 @@
 eta_0/(1 + eta_0 lam t). A constant rate does not converge: w hovers about the optimum at a distance
 that grows with eta_0. Where eta_0 is not given it is calibrated on a subsample.
 
-A free bias takes the gradient's step without the shrinking, at a hundredth of the rate.
+A free bias takes the gradient's step without the shrinking, at `bias_rate` times the rate.
 """
 
 from __future__ import annotations
@@ -47,6 +47,13 @@ class StochasticGradientDescent(Solver):
     the last power of two of epochs), or a "random" iterate; `solve(..., keep="final")` returns the
     last proposal, keep="best" the best of those that were certified.
     bucket: neighbouring rows that are read by turns with those of other buckets; 1: a full shuffle.
+    bias_rate: of a free bias, relative to eta_t. With a number, (w, b) is what the steps make of
+    it, 1 being plain gradient descent in both, and b is returned and certified as it is. None is
+    the practical way: a hundredth, since b is a feature of every row, moves with each of them and
+    at the rate of w overshoots; and, since nothing pulls it back, the exact best b between epochs.
+    clip: keep lam eta_t at 1 or below, where a step would leave nothing of w, and (squared hinge)
+    each row's pull where it ends its own loss. False is the plain formula, which may diverge: the
+    run then ends, and its message says so.
     """
 
     rate: RateName = "1/(lam t)"
@@ -57,6 +64,8 @@ class StochasticGradientDescent(Solver):
     sampling: Sampling = "epochs"
     output: Output = "last"
     bucket: int = 32
+    bias_rate: float | None = None
+    clip: bool = True
 
     name: ClassVar[str] = "sgd"
     needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
@@ -64,7 +73,7 @@ class StochasticGradientDescent(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        check_positive(eta0=self.eta0)
+        check_positive(eta0=self.eta0, bias_rate=self.bias_rate)
         check_counts(
             sample=self.sample, batch=self.batch, bucket=self.bucket,
             recalibrate_every=self.recalibrate_every,
@@ -82,19 +91,20 @@ class StochasticGradientDescent(Solver):
         def calibrated(w: Array | None, b: float) -> _core.steps.Rate:
             eta0 = calibrate_rate(
                 problem, sample=self.sample, seed=rng.next(), w=w, b=b, rate=self.rate,
-                batch=self.batch,
+                batch=self.batch, bias_rate=self.bias_rate, clip=self.clip,
             )  # fmt: skip
-            return rate_of(self.rate, problem.lam, eta0)
+            return rate_of(self.rate, problem.lam, eta0, clip=self.clip)
 
         if not needs_eta0(self.rate):
-            rate = rate_of(self.rate, problem.lam)
+            rate = rate_of(self.rate, problem.lam, clip=self.clip)
         elif self.eta0 is not None:
-            rate = rate_of(self.rate, problem.lam, self.eta0)
+            rate = rate_of(self.rate, problem.lam, self.eta0, clip=self.clip)
         else:
             rate = calibrated(None, 0.0)
         yield from sgd_iterates(
             problem, start=start, rng=rng, pace=pace, rate=rate, batch=self.batch,
             sampling=self.sampling, output=self.output, bucket=self.bucket,
+            bias_rate=self.bias_rate,
             recalibrate=calibrated if needs_eta0(self.rate) else None,
             recalibrate_every=self.recalibrate_every,
         )  # fmt: skip

@@ -43,6 +43,9 @@ class SgdQn(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd-qn"
+    no_free_bias: ClassVar[str] = (
+        "the rate of a feature lies between bounds that its regulariser gives, and b has none"
+    )
     loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
 
     def __post_init__(self) -> None:

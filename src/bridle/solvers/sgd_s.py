@@ -11,6 +11,9 @@ charge (Panagiotakopoulos & Tsampouka, "The stochastic gradient descent for the 
 optimization revisited", ECML PKDD 2013). Inside an epoch the same holds with t rounded up to whole
 epochs. The primal is estimated from the margins that were computed anyway; only when the gap so
 estimated is within `coefficient` of the goal does the loop take an exact pass.
+
+A free bias b is held within an epoch, a.z_i <= lam t (1 - y_i b), and chosen between epochs: see
+`held_bias`.
 """
 
 from __future__ import annotations
@@ -21,9 +24,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
-from bridle.solvers.shared.stochastic import Sampling, bucket_size, check_counts, check_positive
+from bridle.solvers.shared.stochastic import (
+    Sampling,
+    bucket_size,
+    check_counts,
+    check_positive,
+    held_bias,
+)
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -41,6 +51,7 @@ class SgdS(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd-s"
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     sampling: ClassVar[Sampling] = "epochs"
 
     def __post_init__(self) -> None:
@@ -63,12 +74,16 @@ class SgdS(Solver):
             offset=0.0, slope=lam, presented=presented, repeat=repeat(1), repeats=how,
             sampling=self.sampling, bucket=bucket_size(m, self.bucket),
         )  # fmt: skip
-        step, whole = 0, presented
+        step, whole, free = 0, presented, problem.bias == "free"
         while True:
             if step % m == 0:
                 # Each row is presented L times in this epoch: at most so many updates more.
                 L = repeat(step // m + 1)
                 steps.set_repeat(L)
+                if free:
+                    w = a[:-1] / (lam * max(1, steps.presented))
+                    balance = inner(problem.signed_cost, counts) / L
+                    steps.bias = held_bias(problem, problem.scores(w), balance)
                 whole += m * L
             n = steps_until_yield(pace, step, m - step % m)
             steps.run(n, rng)
@@ -79,7 +94,7 @@ class SgdS(Solver):
             # The quotient first: rounded, it is still at most 1.
             alpha = problem.cost * (counts * m / (t if self.sampling == "iid" else whole))
             yield Iterate(
-                step, step / m, *problem.split(a / (lam * t)), alpha,
+                step, step / m, *problem.split(a / (lam * t), steps.bias), alpha,
                 gap_estimate=self._estimate(steps, lam, n),
             )  # fmt: skip
 

@@ -35,6 +35,7 @@ class SvmPerf(Solver):
 
     name: ClassVar[str] = "svmperf"
     float64: ClassVar[bool] = True
+    biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
         if self.idle < 1:
@@ -55,14 +56,17 @@ class SvmPerf(Solver):
         step = 0
         while True:
             step += 1
-            r = _core.steps.margin_cut(
-                problem.rows.view, w, problem.signed_cost, scores, active, g, problem.n_threads
-            )
+            if problem.bias == "free":
+                g, r = cuts.add_at(problem.rows.scores(w, scores))
+            else:
+                r = _core.steps.margin_cut(
+                    problem.rows.view, w, problem.signed_cost, scores, active, g, problem.n_threads
+                )
+                cuts.add(active, g, r)
             # On the active rows the loss is linear: the cut's value at w is the risk itself.
             primal = 0.5 * float(w @ w) + r - float(w @ g)
             if primal < lowest:
                 best, lowest = w, primal
-            cuts.add(active, g, r)
             point = cuts.solve(max(1e-3 * gap, 1e-13))
             dual = max(dual, point.value)
             gap = relative(lowest - dual, lowest)

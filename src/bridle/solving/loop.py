@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from bridle import _core
-from bridle.errors import OracleError
+from bridle.errors import DivergenceError, OracleError
 from bridle.matrix.arrays import Array
 from bridle.objective.certificate import (
     Certificate,
@@ -81,7 +81,7 @@ def solve(
 
 
 class _NoNumbersError(Exception):
-    """A solver's numbers have left the range of floating point."""
+    """A solver's numbers have left the range of floating point: why it ends, in words."""
 
 
 def _is_finite(iterate: Iterate) -> bool:
@@ -180,8 +180,10 @@ class _Run:
                 self.last = iterates.send(answer)
             except StopIteration:
                 return self.exhausted()
+            except DivergenceError as error:
+                raise _NoNumbersError(f"since {error},") from error
             except ArithmeticError as error:
-                raise _NoNumbersError(str(error)) from error
+                raise _NoNumbersError(self._left_range(str(error))) from error
             finally:
                 self.seconds_solver += time.perf_counter() - clock
             if self.saver is not None:
@@ -224,7 +226,7 @@ class _Run:
         assert self.last is not None
         clock = time.perf_counter()
         if not _is_finite(self.last):
-            raise _NoNumbersError("its weights are not finite")
+            raise _NoNumbersError(self._left_range("its weights are not finite"))
         judgement = self.problem.judge(self.last)
         self.best.update(judgement, self.problem)
         self.judgement = judgement
@@ -309,16 +311,18 @@ class _Run:
             return Verdict(Status.SEPARATED, after)
         return Verdict(Status.STALLED, self._limit() if self._is_rounding() else NOTHING_MORE)
 
-    def out_of_range(self, what: str) -> Verdict:
+    def out_of_range(self, because: str) -> Verdict:
         """The solver's numbers have left the range of floating point: what it had before counts."""
         if self.best.w is None:
             step, epoch = (0, 0.0) if self.last is None else (self.last.step, self.last.epoch)
             self.last = replace(self.problem.origin(), step=step, epoch=epoch)
             self.judge()
-        return self.stop.verdict(self.progress()) or Verdict(
-            Status.STALLED,
+        return self.stop.verdict(self.progress()) or Verdict(Status.STALLED, because)
+
+    def _left_range(self, what: str) -> str:
+        return (
             f"since its numbers left the range of {self.dtype} ({what}); scale the features, or "
-            f"choose another solver or rate,",
+            f"choose another solver or rate,"
         )
 
     def progress(self) -> Progress:

@@ -90,10 +90,10 @@ class ForeignSteps:
     def _step(self, rows: list[int]) -> None:
         problem = self.problem
         self.t += 1
-        rho = min(1.0, self.rate.at(self.t))
+        rho = self.rate.at(self.t)
         pulls = [self._pull(i, rho) for i in rows]
         self.s *= 1.0 - rho
-        if abs(self.s) < 1e-100:  # also at rho = 1, where nothing is left
+        if not 1e-100 < abs(self.s) < 1e100:  # also at rho = 1, where nothing is left
             self.v, self.a, self.s = self.s * self.v, self.s * self.a, 1.0
         for i, pull in zip(rows, pulls, strict=True):
             columns, values = self.entries(i)
@@ -113,7 +113,7 @@ class ForeignSteps:
         slope = float(problem.loss.slope(np.array([p]))[0])
         pull = rho * problem.n_rows / batch * float(problem.cost[i]) * slope
         norm = float(problem.squared_norms[i])
-        if problem.loss.bounded_dual or norm == 0:
+        if problem.loss.bounded_dual or norm == 0 or not self.rate.clip:
             return pull
         return float(min(pull, max(0.0, problem.loss.target - (1.0 - rho) * p) / norm))
 

@@ -9,9 +9,9 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.problems.linear import LinearProblem
 from bridle.solvers.shared.stochastic import (
-    BIAS_RATE,
     RateName,
     StepSettings,
+    bias_rate_of,
     gradient_steps,
     rate_of,
 )
@@ -23,15 +23,21 @@ BOTTOU: RateName = "eta0/(1 + eta0 lam t)"
 
 
 def _trial(
-    problem: LinearProblem, start: tuple[Array, float], seed: int, rate: RateName, batch: int
+    problem: LinearProblem,
+    start: tuple[Array, float],
+    seed: int,
+    rate: RateName,
+    batch: int,
+    bias_rate: float | None = None,
+    clip: bool = True,
 ) -> Callable[[float], float]:
     """The objective after one epoch, as a function of eta_0."""
     batch = min(batch, problem.n_rows)
 
     def cost(eta0: float) -> float:
         settings = StepSettings(
-            rate_of(rate, problem.lam, eta0), batch=batch,
-            bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
+            rate_of(rate, problem.lam, eta0, clip=clip), batch=batch,
+            bias_rate=bias_rate_of(problem, bias_rate),
         )  # fmt: skip
         steps = gradient_steps(problem, *start, np.zeros(problem.n_rows), settings)
         steps.run(max(problem.n_rows // batch, FEWEST), _core.Rng(seed))
@@ -54,17 +60,20 @@ def calibrate_rate(
     b: float = 0.0,
     rate: RateName = BOTTOU,
     batch: int = 1,
+    bias_rate: float | None = None,
+    clip: bool = True,
 ) -> float:
     """The rate eta_0 to start with: slightly below the one that most reduces the loss.
 
-    Each eta_0 runs one epoch on a subsample, at the schedule `rate` and with the minibatches that
-    will be used. Rates are for the objective lam/2 |w|^2 + 1/m sum loss. w: the joined weights to
-    start from (see LinearProblem.join).
+    Each eta_0 runs one epoch on a subsample, at the schedule `rate` and with the minibatches, the
+    rate of the bias and the clip that will be used. Rates are for the objective
+    lam/2 |w|^2 + 1/m sum loss. w: the joined weights to start from (see LinearProblem.join).
     """
     if len(rates) == 0 or not all(eta0 > 0 and np.isfinite(eta0) for eta0 in rates):
         raise ValueError("rates must be positive and finite, and at least one")
     joined = np.zeros(problem.n_features + 1) if w is None else np.asarray(w, np.float64)
-    trial = _trial(problem.sample(sample, seed % 2**32), (joined, b), seed, rate, batch)
+    small = problem.sample(sample, seed % 2**32)
+    trial = _trial(small, (joined, b), seed, rate, batch, bias_rate, clip)
     costs = [trial(float(eta0)) for eta0 in rates]
     return BELOW * float(rates[int(np.argmin(costs))])
 

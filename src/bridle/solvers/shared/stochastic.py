@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle import _core
+from bridle.errors import DivergenceError
 from bridle.matrix.arrays import Array
-from bridle.objective.losses import Loss
+from bridle.objective.bias import hinge_bias
+from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
 from bridle.rows.base import STEPS
 from bridle.rows.memory import MemoryRows
@@ -35,15 +37,20 @@ RateName = Literal[
 Sampling = Literal["epochs", "iid", "without-replacement"]
 Output = Literal["last", "average", "tail-average", "random"]
 
-# Bottou's practice: a free bias sees a gradient in every row and needs slower steps.
+# Bottou's practice: a free bias sees a gradient in every row, as if it were a feature that all rows
+# have, and nothing pulls it back. At the rate of w it overshoots: hence slower steps, and the exact
+# best value between epochs.
 BIAS_RATE = 0.01
+
+DIVERGED = 1e100  # a weight that no rate that converges leads to
 
 
 @dataclass(frozen=True)
 class StepSettings:
     """How stochastic gradient steps are taken.
 
-    rate: rho_t. steps_before: that led to the start. bias_rate: of a free bias, relative to rho_t.
+    rate: rho_t. steps_before: that led to the start. bias_rate: of a free bias, relative to rho_t;
+    `bias_rate_of` has the usual one.
     """
 
     rate: _core.steps.Rate
@@ -79,6 +86,23 @@ def check_positive(**values: float | None) -> None:
             raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
+def check_divergence(rate: _core.steps.Rate, step: int, w: Array, b: float = 0.0) -> None:
+    """Raise DivergenceError if the weights have run away, as they may at a rate without a clip."""
+    if rate.clip or np.abs(w).max(initial=abs(b)) <= DIVERGED:  # which NaN is not
+        return
+    raise DivergenceError(
+        f"the weights diverge at this rate: by step {step} they are above {DIVERGED:g}, with "
+        f"lam eta_t = {rate.at(step):.3g} (beyond 2 every step makes them longer)"
+    )
+
+
+def bias_rate_of(problem: LinearProblem, bias_rate: float | None) -> float:
+    """Of a free bias, relative to the rate of w: what is asked for, or the usual one."""
+    if problem.bias != "free":
+        return 0.0
+    return BIAS_RATE if bias_rate is None else bias_rate
+
+
 def check_counts(**values: int | None) -> None:
     """Raise ValueError unless every value that is given is at least 1."""
     for name, value in values.items():
@@ -86,17 +110,20 @@ def check_counts(**values: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, got {value}")
 
 
-def rate_of(name: RateName, lam: float, eta0: float = 1.0) -> _core.steps.Rate:
+def rate_of(
+    name: RateName, lam: float, eta0: float = 1.0, *, clip: bool = True
+) -> _core.steps.Rate:
     """rho_t = lam eta_t for one of the named rates eta_t, as scale (offset + t)^-power."""
     if name == "constant":
-        return _core.steps.Rate(lam * eta0, 0.0, 0.0)
+        return _core.steps.Rate(lam * eta0, 0.0, 0.0, clip)
     if name == "eta0/t":
-        return _core.steps.Rate(lam * eta0, 0.0, 1.0)
+        return _core.steps.Rate(lam * eta0, 0.0, 1.0, clip)
+    # The others are never above 1; the clip that is left keeps single rows from going too far.
     if name == "1/(lam sqrt t)":
-        return _core.steps.Rate(1.0, 0.0, 0.5)
+        return _core.steps.Rate(1.0, 0.0, 0.5, clip)
     if name == "1/(lam t)":
-        return _core.steps.Rate(1.0, 0.0, 1.0)
-    return _core.steps.Rate(1.0, 1.0 / (lam * eta0), 1.0)
+        return _core.steps.Rate(1.0, 0.0, 1.0, clip)
+    return _core.steps.Rate(1.0, 1.0 / (lam * eta0), 1.0, clip)
 
 
 def needs_eta0(name: RateName) -> bool:
@@ -130,13 +157,17 @@ def sgd_iterates(
     bucket: int = 32,
     start_w: Array | None = None,
     average_from: int = 0,
+    bias_rate: float | None = None,
     recalibrate: Callable[[Array, float], _core.steps.Rate] | None = None,
     recalibrate_every: int | None = None,
 ) -> Iterates:
     """One iterate after each epoch's worth of steps, or sooner if the pace asks for it.
 
-    average_from: the epoch after which "average" begins to average.
+    average_from: the epoch after which "average" begins to average. bias_rate: of a free bias,
+    relative to the rate, which is then left to its steps; None takes slow ones, 0 none, and both
+    the exact best value between epochs.
     """
+    own_bias = bool(bias_rate)
     batch = min(batch, problem.n_rows)
     per_epoch = max(1, problem.n_rows // batch)
     w, b = start_weights(problem, start)
@@ -146,7 +177,7 @@ def sgd_iterates(
         # One that was saved knows how many steps led to it.
         steps_before=max(per_epoch, getattr(start, "step", 0)) if start is not None else 0,
         batch=batch, radius=radius, sampling=sampling,
-        bias_rate=BIAS_RATE if problem.bias == "free" else 0.0,
+        bias_rate=bias_rate_of(problem, bias_rate),
         bucket=bucket_size(problem.n_rows, bucket), keep_random=output == "random",
         averages=output.endswith("average"),
     )  # fmt: skip
@@ -166,14 +197,21 @@ def sgd_iterates(
         n = steps_until_yield(pace, step, per_epoch - step % per_epoch, batch)
         if recalibrate_every:
             n = min(n, recalibrate_every - step % recalibrate_every)
-        if problem.bias == "free" and step % per_epoch == 0:
-            steps.set_bias(_best_bias(problem, steps, w, alpha))
+        if problem.bias == "free" and not own_bias and step % per_epoch == 0:
+            steps.output("last", w, alpha)
+            before = 0.0 if bias_rate is None else (settings.steps_before + step) / per_epoch
+            balance = before * inner(alpha, problem.y)
+            steps.set_bias(held_bias(problem, problem.scores(w[:-1]), balance))
         steps.run(n, rng)
         step += n
         started = averaging and next_restart != average_from * per_epoch
         which = "average" if started else "last" if averaging else output
         b = steps.output(which, w, alpha)
-        yield Iterate(step, step * batch / problem.n_rows, *problem.split(w, b), alpha)
+        check_divergence(rate, settings.steps_before + step, w, b)
+        yield Iterate(
+            step, step * batch / problem.n_rows, *problem.split(w, b), alpha,
+            own_bias=own_bias,
+        )  # fmt: skip
 
 
 def gradient_steps(
@@ -206,12 +244,16 @@ def compiled_steps(
     )
 
 
-def _best_bias(problem: LinearProblem, steps: Any, w: Array, alpha: Array) -> float:
-    """The exact b for the present w.
+def held_bias(problem: Any, scores: Array, balance: float) -> float:
+    """The free b to hold for an epoch of steps in w: the best for these scores, but for a debt.
 
-    Nothing pulls b back, so steps that shrink like 1/t may never bring it home; between epochs it
-    is put where it belongs.
+    Steps in w at the best b are steps on min_b P(w, b), whose slope in w is that of P but for the
+    part with which the row at its kink enters; and w moves on within the epoch. So the classes do
+    not pull alike to the last row, and would never in the end. balance: by how much C_i y_i was
+    off 0 in sum over all updates so far. The next epoch is to make up for it: then
+    sum_i alpha_i y_i, of their mean, falls like 1/T.
     """
-    steps.output("last", w, alpha)
-    scores = problem.scores(w[:-1])
-    return float(problem.sides.best_bias(scores))
+    loss, y, cost = problem.loss, problem.y, problem.cost
+    if not loss.unit_slope:
+        return float(loss.best_bias(scores, y, cost))
+    return hinge_bias(loss.target * y - scores, y > 0, cost, -balance)

@@ -19,6 +19,7 @@ class AveragePrecision(RankingLoss):
 
     name: ClassVar[str] = "map"
     compiled: ClassVar[str | None] = "map"
+    over_pairs: ClassVar[bool] = True
 
     def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
         """Average precision."""

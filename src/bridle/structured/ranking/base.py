@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,13 +22,23 @@ class RankingLoss:
 
     Every psi is a sum of documents, psi(y) = sum_i c_i x_i, so that an output of a query is, to the
     problem, a coefficient c_i for each document and a loss.
+    normalise: whether psi, where it is a sum over P N pairs, is divided by their number. Papers do
+    both; undivided, a long query asks for a larger margin, and another C is best.
     """
+
+    normalise: bool = field(default=True, kw_only=True)
 
     name: ClassVar[str] = ""
     compiled: ClassVar[str | None] = None  # the core's name of its oracle
     graded: ClassVar[bool] = False  # all grades count, rather than relevant (1) or not (0)
     classifies: ClassVar[bool] = False  # plain classification may ask for it, too
     shifts: ClassVar[bool] = False  # it depends on a common shift of the scores: on an intercept
+    over_pairs: ClassVar[bool] = False  # psi is a mean over P N pairs of relevant and others
+
+    def __post_init__(self) -> None:
+        if not (self.normalise or self.over_pairs):
+            hint = "; its undivided form is pairs-sum" if self.name == "pairs" else ""
+            raise ValueError(f"the features of {self} are not divided by a number of pairs{hint}")
 
     def answer(self, grades: Array, scores: Array) -> tuple[ArrayLike, float]:
         """The output of largest loss - sum_i c_i scores_i: its coefficients c and its loss.
@@ -61,9 +71,18 @@ class RankingLoss:
 
     def oracle(self, offsets: Offsets, grades: Array) -> Any:
         """Answers for the queries that begin at the offsets: compiled, or one by one."""
+        oracle: Any
         if self.compiled is None:
-            return QueryByQuery(self, offsets, grades)
-        return _core.structured.ranking_oracle(offsets, grades, self.compiled, self.cutoff)
+            oracle = QueryByQuery(self, offsets, grades)
+        else:
+            oracle = _core.structured.ranking_oracle(offsets, grades, self.compiled, self.cutoff)
+        return oracle if self.normalise else Undivided(oracle, offsets, grades)
+
+    def times(self, n_documents: Array, n_relevant: Array) -> Array:
+        """How many times as long as the oracle's a psi is, for queries of such sizes."""
+        if self.normalise:
+            return np.ones(len(n_documents))
+        return n_relevant * (n_documents - n_relevant)
 
     def __str__(self) -> str:
         return self.name
@@ -116,3 +135,26 @@ class QueryByQuery:
 
     def _documents(self, q: int) -> slice:
         return slice(int(self.offsets[q]), int(self.offsets[q + 1]))
+
+
+class Undivided:
+    """An oracle whose psi are P N times those of another: so are the scores that it is asked of."""
+
+    def __init__(self, oracle: Any, offsets: Offsets, grades: Array) -> None:
+        relevant = np.add.reduceat((grades > 0).astype(np.float64), offsets[:-1])
+        self.oracle, self.sizes = oracle, np.diff(offsets)
+        self.pairs = relevant * (self.sizes - relevant)
+
+    def answers(
+        self, scores: Array, coefficients: Array, losses: Array, hinges: Array, n_threads: int
+    ) -> None:
+        """All queries."""
+        times = np.repeat(self.pairs, self.sizes)
+        self.oracle.answers(times * scores, coefficients, losses, hinges, n_threads)
+        coefficients *= times
+
+    def answer(self, q: int, scores: Array, coefficients: Array) -> float:
+        """One query."""
+        loss = float(self.oracle.answer(q, self.pairs[q] * scores, coefficients))
+        coefficients *= self.pairs[q]
+        return loss

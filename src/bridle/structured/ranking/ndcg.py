@@ -19,6 +19,7 @@ class Ndcg(RankingLoss):
 
     name: ClassVar[str] = "ndcg"
     compiled: ClassVar[str | None] = "ndcg"
+    over_pairs: ClassVar[bool] = True
 
     def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
         """NDCG (relevant or not)."""

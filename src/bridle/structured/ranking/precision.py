@@ -24,6 +24,7 @@ class PrecisionAt(RankingLoss):
 
     name: ClassVar[str] = "precision@k"
     compiled: ClassVar[str | None] = "precision"
+    over_pairs: ClassVar[bool] = True
 
     @property
     def cutoff(self) -> int:  # noqa: D102

@@ -78,10 +78,11 @@ class RankingProblem(StructuredBase):
         self._sizes = np.diff(self.offsets).astype(np.float64)
         relevant = self._of_queries(np.add, (self.grades > 0).astype(np.float64))
         self._most_loss, self._most_change = self.loss.extent(self._sizes, relevant)
+        self._most_change = self._most_change * self.loss.times(self._sizes, relevant)
         self._longest = self._of_queries(np.maximum, self._row_lengths)
         # Of each query's psi, but for adding it up, and loss: coefficients are rounded, too.
         self._errors = (
-            np.asarray(gamma(8) * self._most_change * self._longest * self.rankable),
+            np.asarray(gamma(10) * self._most_change * self._longest * self.rankable),
             np.asarray(gamma(4.0 * float(self._sizes.max()) + SCALARS) * self._most_loss),
         )
         self.may_fail = self.loss.compiled is None  # a loss in Python may be somebody's code

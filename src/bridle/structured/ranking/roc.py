@@ -18,6 +18,7 @@ class Roc(RankingLoss):
 
     name: ClassVar[str] = "roc"
     compiled: ClassVar[str | None] = "roc"
+    over_pairs: ClassVar[bool] = True
     classifies: ClassVar[bool] = True
 
     def metric(self, grades: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None) -> Array:
