@@ -30,6 +30,14 @@ def data(tmp_path):
     return tmp_path / "train.svm"
 
 
+def test_features_may_be_left_undivided(data, tmp_path):
+    model = tmp_path / "m"
+    divided = json.loads(run("train", data, model, "--json"))
+    undivided = json.loads(run("train", data, model, "--json", "--no-normalise"))
+    assert undivided["primal"] < divided["primal"]  # the same margins, by a shorter w
+    assert "pairs-sum" in run("train", data, model, "--loss", "pairs", "--no-normalise", code=2)
+
+
 @pytest.mark.parametrize("flags", [["--loss", "map"], ["-l", "2"], ["--loss", "precision@3"]])
 def test_train_predict_eval(data, tmp_path, flags):
     model, scores = tmp_path / "m", tmp_path / "s"

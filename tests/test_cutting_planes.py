@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Status, _core, solve
@@ -107,9 +109,10 @@ def test_zero_gap_ends_by_itself(name):
     assert solution.certificate.relative_gap <= 1e-12
 
 
+@pytest.mark.parametrize("bias", ["none", "free"])
 @pytest.mark.parametrize("name", ["ocas", "svmperf"])
-def test_a_warm_start_keeps_its_dual_value(name):
-    problem = matrix.small_problem(C=2.0)
+def test_a_warm_start_keeps_its_dual_value(name, bias):
+    problem = matrix.small_problem(bias=bias, C=2.0)
     start = solve(problem, "dcd", stop=Gap(1e-4) | Epochs(1000))
     first = solve(problem, name, stop=Epochs(1), start=start)
     assert first.certificate.dual >= start.certificate.dual * (1 - 1e-9)
@@ -124,6 +127,20 @@ def test_ocas_needs_few_iterations():
         assert solution.status is Status.CONVERGED, solution.message
 
 
-def test_a_free_bias_is_refused():
-    with pytest.raises(ValueError, match="ocas cannot have bias='free'"):
-        solve(matrix.small_problem(bias="free"), "ocas")
+@pytest.mark.parametrize("solver", [Ocas(), SvmPerf()])
+@pytest.mark.parametrize("C", [0.01, 2.0])
+def test_cuts_of_a_free_bias_are_balanced(solver, C):
+    problem = matrix.small_problem(bias="free", C=C)
+    optimum = solve(problem, "dcd", stop=Gap(1e-7)).certificate
+    iterates = solver.iterates(problem, rng=_core.Rng(0))
+    lowest = np.inf
+    for iterate in islice(iterates, 40):
+        assert iterate.alpha @ problem.y == pytest.approx(0, abs=1e-9 * iterate.alpha.sum())
+        assert np.all((iterate.alpha >= 0) & (iterate.alpha <= problem.upper))
+        assert problem.dual(iterate.alpha) <= optimum.primal
+        lowest = min(lowest, problem.judge(iterate).primal)
+        assert lowest >= optimum.dual
+        # The gap that it knows is the true one: the model's value is the dual value of alpha.
+        gap = 1 - problem.dual(iterate.alpha) / lowest
+        if isinstance(solver, Ocas):
+            assert iterate.gap_estimate == pytest.approx(gap, rel=1e-6, abs=1e-9)

@@ -170,6 +170,16 @@ def test_agaricus(name, tmp_path):
     check_certificate(problem, solution)
 
 
+def test_newton_leaves_the_proof_to_dcd():
+    # Binary features and labels with noise, where Newton's multipliers rest on too few rows.
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 80)) < 0.12).astype(np.float64)
+    y = np.where(X @ rng.normal(size=80) + rng.normal(size=3000) > 0, 1.0, -1.0)
+    problem = LinearProblem(X, y, np.inf, bias="free")
+    solution = solve(problem, "newton", stop=Gap(1e-3) | Epochs(60))
+    check_proof(problem, solution)
+
+
 def test_no_proof_is_looked_for_among_independent_rows(monkeypatch):
     X, y = make_corpus(300)
     monkeypatch.setattr(separation, "_signed_rows", lambda *_: pytest.fail("rows of a text"))

@@ -44,8 +44,11 @@ def test_train_and_predict(rings, tmp_path):
 def test_solvers_settings_and_refusals(rings, tmp_path):
     model = tmp_path / "model"
     options = ["--kernel", "rbf", "--solver", "pegasos", "--set", "batch=4", "--gap", 0.1]
-    options += ["--bias", "none"]  # pegasos has no free one
     assert run("train", rings, model, *options).exit_code in (0, 3)
+    budgeted = run("train", rings, model, "--kernel", "rbf", "--solver", "budgeted-pegasos",
+                   "--max-epochs", 20, "--json")  # fmt: skip
+    assert budgeted.exit_code in (0, 3), budgeted.output
+    assert json.loads(budgeted.stdout)["error_train"] < 0.2
     refused = run("train", rings, model, "--kernel", "rbf", "--loss", "squared_hinge")
     assert refused.exit_code == 2
     refused = run("train", rings, model, "--kernel", "rbf", "--gamma", "wide")

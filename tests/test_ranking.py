@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bridle import (
@@ -73,6 +75,43 @@ def test_oracle_equals_brute_force(name):
         # The answer is one of the outputs, with the loss that belongs to it.
         distance = np.abs(psi - found).max(axis=1) + np.abs(losses - loss)
         assert distance.min() < 1e-9
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg", "precision@3", "roc"])
+def test_undivided_features_equal_brute_force(name):
+    loss = replace(ranking_loss_from(name), normalise=False)
+    for grades, scores in small_queries(2, 40, 6):
+        relevance = loss.relevance(grades, 0.0)
+        n_relevant = int(relevance.sum())
+        pairs = n_relevant * (len(grades) - n_relevant)
+        psi, losses = all_outputs(name, grades)
+        best = (losses - pairs * psi @ scores).max()
+        oracle = loss.oracle(np.array([0, len(grades)]), relevance)
+        found, both = np.empty(len(grades)), np.empty((2, 1))
+        delta = oracle.answer(0, scores, found)
+        assert delta - found @ scores == pytest.approx(best, abs=1e-12)
+        again = np.empty(len(grades))
+        oracle.answers(scores, again, both[0], both[1], 1)
+        assert both[1] == pytest.approx(best, abs=1e-12)
+        np.testing.assert_array_equal(again, found)
+
+
+@pytest.mark.parametrize("name", ["map", "roc"])
+def test_undivided_features_are_longer_rows(name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = (X[:, 0] + rng.normal(size=40) > 0.5).astype(float)
+    pairs = y.sum() * (len(y) - y.sum())
+    ours = RankSVM(name, C=1e-3, normalise=False, tol=1e-6).fit(X, y)
+    other = RankSVM(name, C=1e-3, tol=1e-6).fit(pairs * X, y)
+    assert ours.coef_ == pytest.approx(other.coef_, rel=1e-3)
+    assert ours.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pairs", "f1"])
+def test_only_features_that_are_divided_can_be_left_undivided(name):
+    with pytest.raises(ValueError, match=f"the features of {name} are not divided"):
+        replace(ranking_loss_from(name), normalise=False)
 
 
 @pytest.mark.parametrize("name", ["map", "ndcg"])

@@ -94,6 +94,155 @@ def test_sgd_equals_its_twin(rate, loss, batch, bias):
     assert Z.T @ iterate.alpha == pytest.approx(w, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("bias_rate", [1.0, 0.3])
+@pytest.mark.parametrize("rho", [0.02, 1.5])
+def test_plain_descent_in_w_and_b_equals_its_twin(loss, bias_rate, rho, clip):
+    problem = matrix.small_problem(loss, "free")
+    m, lam = problem.n_rows, problem.lam
+    solver = StochasticGradientDescent(
+        rate="eta0/t", eta0=rho / lam, batch=5, bias_rate=bias_rate, clip=clip
+    )
+    iterate = after_epochs(solver, problem, 2)
+    X, y, c = np.asarray(problem.X), problem.y, problem.sample_weight
+    w, b, t, rng = np.zeros(X.shape[1]), 0.0, 0, _core.Rng(5)
+    for _ in range(2):
+        for rows in permutation(rng, m).reshape(-1, 5):
+            t += 1
+            eta = min(rho / t, 1.0 if clip else np.inf) / lam
+            p = y[rows] * (X[rows] @ w + b)
+            pull = eta / 5 * c[rows] * problem.loss.slope(p)
+            if clip and loss == "squared_hinge":  # no row goes beyond where its loss is 0
+                reach = 5 * (problem.squared_norms[rows] + bias_rate)
+                pull = np.minimum(pull, np.maximum(0, 1 - p) / reach)
+            w = (1 - eta * lam) * w + (pull * y[rows]) @ X[rows]
+            b += bias_rate * (pull @ y[rows])
+    assert iterate.w == pytest.approx(w, rel=1e-9, abs=1e-9)
+    assert iterate.b == pytest.approx(b, rel=1e-9, abs=1e-9)
+
+
+def test_a_bias_with_a_rate_is_returned_and_certified_as_it_is():
+    problem = matrix.small_problem(bias="free")
+    solver = StochasticGradientDescent(bias_rate=1.0)
+    iterate = after_epochs(solver, problem, 3)
+    solution = solve(problem, solver, stop=Epochs(3), seed=5, keep="final")
+    assert solution.b == iterate.b
+    assert solution.certificate.primal == pytest.approx(problem.primal(iterate.w, iterate.b))
+    best = problem.loss.best_bias(problem.scores(iterate.w), problem.y, problem.cost)
+    assert solution.certificate.primal > problem.primal(iterate.w, best)
+    usual = solve(problem, StochasticGradientDescent(), stop=Epochs(3), keep="final")
+    scores = problem.scores(usual.w)
+    assert usual.b == problem.loss.best_bias(scores, problem.y, problem.cost)
+
+
+@pytest.mark.parametrize("name", ["sgd", "gd"])
+@pytest.mark.parametrize("dtype", matrix.DTYPES)
+def test_a_rate_without_a_clip_may_diverge_and_says_so(name, dtype):
+    problem = matrix.small_problem(dtype=dtype)
+    settings = {"rate": "constant", "eta0": 3.0 / problem.lam}
+    solution = solve(problem, solver_from(name, clip=False, **settings), stop=Epochs(5000))
+    assert solution.status is Status.STALLED
+    assert "the weights diverge at this rate" in solution.message
+    assert "lam eta_t = 3" in solution.message
+    assert np.isfinite(solution.w).all()
+    clipped = solve(problem, solver_from(name, **settings), stop=Epochs(50))
+    assert clipped.status is Status.BUDGET
+
+
+def test_gradient_descent_that_finds_its_own_length_has_nothing_to_clip():
+    with pytest.raises(ValueError, match="clip=False is for steps of a given rate"):
+        solver_from("gd", clip=False)
+
+
+@pytest.mark.parametrize("L", [1, 2, 7])
+@pytest.mark.parametrize("bias", [-1.6, 0.3, 1.0, 2.5])
+def test_presentations_at_a_held_bias_equal_single_ones(L, bias):
+    problem = matrix.small_problem()
+    Z, c, y, lam = signed_rows(problem), problem.sample_weight, problem.y, problem.lam
+    m, t0 = len(Z), 40
+    steps = _core.steps.margin_perceptron(
+        problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms,
+        np.zeros(problem.n_features + 1), np.zeros(m), offset=0.0, slope=lam, presented=t0,
+        repeat=L, repeats="exact", sampling="epochs", bucket=1,
+    )  # fmt: skip
+    steps.bias = bias
+    steps.run(2 * m, _core.Rng(5))
+    a, counts, t, rng = np.zeros(Z.shape[1]), np.zeros(m), t0, _core.Rng(5)
+    for _ in range(2):
+        for i in permutation(rng, m):
+            for _ in range(L):
+                if a @ Z[i] + lam * t * y[i] * bias <= lam * t and c[i] > 0:
+                    a += c[i] * Z[i]
+                    counts[i] += 1
+                t += 1
+    ours, visits = np.empty(problem.n_features + 1), np.empty(m)
+    steps.output(ours, visits)
+    np.testing.assert_array_equal(visits, counts)
+    assert ours[:-1] == pytest.approx(a, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["pegasos", "sgd-s", "sgd-m"])
+def test_a_held_bias_balances_the_dual_point(name):
+    problem = matrix.small_problem(bias="free")
+    optimum = solve(problem, "dcd", stop=Gap(1e-6)).certificate.primal
+    for epochs in (30, 300):
+        iterate = after_epochs(solver_from(name), problem, epochs)
+        off = abs(iterate.alpha @ problem.y) / iterate.alpha.sum()
+        assert off <= 50 / (epochs * problem.n_rows)  # some rows, of all epochs together
+    assert problem.primal(iterate.w, iterate.b) <= 1.02 * optimum
+
+
+def test_batch_perceptron_equals_its_twin():
+    problem = matrix.small_problem(bias="regularised")
+    iterate = after_epochs(bridle.BatchPerceptron(), problem, 12)
+    Z, c = signed_rows(problem), problem.sample_weight
+    w, counts = np.zeros(Z.shape[1]), np.zeros(len(Z))
+    for _ in range(12):
+        wrong = c * (Z @ w <= 0) / len(Z)
+        w, counts = w + wrong @ Z, counts + wrong
+    assert joined(problem, iterate) == pytest.approx(w, rel=1e-12)
+    scale = counts.sum() / (w @ w)  # D is highest there
+    assert iterate.alpha == pytest.approx(scale * counts, rel=1e-12)
+
+
+def test_batch_perceptron_separates_what_can_be_separated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = np.sign(X @ [1.0, -2.0, 0.5, 1.0])
+    found = solve(LinearProblem(X, y), "batch-perceptron", stop=Epochs(10_000))
+    assert found.status is Status.SEPARATED
+    assert (y * (X @ found.w)).min() > 0
+
+
+REFUSALS = {
+    "mpu": "one dual variable at a time", "sgd-qn": "its regulariser gives",
+    "norma": "nothing lets b decay", "perceptron": "a constant feature",
+    "margin-perceptron": "a constant feature", "batch-perceptron": "a constant feature",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_free_bias_is_refused_with_a_reason(name):
+    with pytest.raises(ValueError, match=f"{name} cannot have bias='free': .*{REFUSALS[name]}"):
+        solve(matrix.small_problem(bias="free"), name)
+
+
+def test_norma_is_one_method_in_linear_and_kernel_form():
+    X, y = matrix.small_data()
+    linear, kernel = LinearProblem(X, y, 0.2), bridle.KernelProblem(X, y, 0.2, kernel="linear")
+    rho = 0.01
+    eta0 = rho / linear.lam
+    own = bridle.KernelNorma(eta0=eta0)
+    assert own.window(kernel) == Norma(eta0=eta0).settings(linear, 0)[1]  # as long a memory
+    rng = _core.Rng(5)
+    rng.next()  # the linear form draws a seed for its calibration
+    ours = next(Norma(eta0=eta0).iterates(linear, rng=_core.Rng(5)))
+    other = next(own.iterates(kernel, rng=rng))
+    assert X.T @ other.w.coefficients == pytest.approx(ours.w, rel=1e-9, abs=1e-12)
+    assert other.alpha == pytest.approx(ours.alpha, rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize("L", [1, 2, 7])
 @pytest.mark.parametrize("C", [1e-3, 0.5, 100.0])
 def test_multiple_updates_equal_single_presentations(L, C):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import bridle
 import numpy as np
 import pytest
@@ -20,6 +22,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sgd", "norma", "budgeted-pegasos"])
+def test_stochastic_solvers_have_the_default_bias(solver):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] + 0.7 > 0, 1, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)  # they are not given the time
+        model = SVC(solver=solver, max_iter=20, random_state=0).fit(X, y)
+    assert model.solver_ == solver
+    assert model.score(X, y) > 0.9
 
 
 @pytest.fixture(scope="module")
