@@ -10,7 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, Iterate, LinearProblem, Status, solve
+from bridle import (
+    Certificate,
+    DualCoordinateDescent,
+    Epochs,
+    Gap,
+    Iterate,
+    LinearProblem,
+    Newton,
+    Status,
+    _core,
+    solve,
+)
 from bridle.data import make_corpus, read_svmlight
 from bridle.problems import hard_margin as separation
 from bridle.problems.exact import combination_of_zero
@@ -156,28 +167,44 @@ def test_others_refuse():
 
 @pytest.mark.parametrize("name", ["dcd", "newton"])
 def test_agaricus(name, tmp_path):
-    folder = os.environ.get("BRIDLE_DATA")
-    if not folder:
-        pytest.skip("BRIDLE_DATA is not set")
-    import lzma
-
-    path = next((Path(folder) / "binary").glob("agaricus.train*"))
-    (tmp_path / "agaricus").write_bytes(lzma.decompress(path.read_bytes()))
-    X, y = read_svmlight(tmp_path / "agaricus")
-    problem = LinearProblem(X, np.where(y > 0, 1.0, -1.0), np.inf, bias="regularised")
+    X, y = real_data("agaricus.train", tmp_path)
+    problem = LinearProblem(X, y, np.inf, bias="regularised")
     solution = solve(problem, name, stop=Gap(1e-3) | Epochs(5000))
     assert solution.converged, solution.message
     check_certificate(problem, solution)
 
 
-def test_newton_leaves_the_proof_to_dcd():
-    # Binary features and labels with noise, where Newton's multipliers rest on too few rows.
-    rng = np.random.default_rng(0)
-    X = (rng.random((3000, 80)) < 0.12).astype(np.float64)
-    y = np.where(X @ rng.normal(size=80) + rng.normal(size=3000) > 0, 1.0, -1.0)
-    problem = LinearProblem(X, y, np.inf, bias="free")
-    solution = solve(problem, "newton", stop=Gap(1e-3) | Epochs(60))
-    check_proof(problem, solution)
+def test_newton_hands_over_to_dcd_while_nothing_separates():
+    X, y = separable("free")
+    problem = LinearProblem(X, np.where(np.arange(len(y)) % 7 == 0, -y, y), np.inf, bias="free")
+    iterates, nothing = Newton().iterates(problem, rng=_core.Rng(3)), Certificate(np.inf, 0.0)
+    expected = next(DualCoordinateDescent().iterates(problem, rng=_core.Rng(3))).alpha
+    iterate, found = next(iterates), []
+    for _ in range(40):
+        if np.array_equal(iterate.alpha, expected):
+            found.append(iterate.step)
+        step, iterate = iterate.step, iterates.send(nothing)
+        assert iterate.step == step + 1
+    assert found == [11]
+
+
+def real_data(name, tmp_path):
+    folder = os.environ.get("BRIDLE_DATA")
+    if not folder:
+        pytest.skip("BRIDLE_DATA is not set")
+    import lzma
+
+    path = next((Path(folder) / "binary").glob(f"{name}*"))
+    (tmp_path / name).write_bytes(lzma.decompress(path.read_bytes()))
+    X, y = read_svmlight(tmp_path / name)
+    return X, np.where(y > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("name", ["dcd", "newton"])
+def test_a9a(name, tmp_path):
+    X, y = real_data("a9a", tmp_path)
+    problem = LinearProblem(X[:5000], y[:5000], np.inf, bias="free")
+    check_proof(problem, solve(problem, name, stop=Gap(1e-3) | Epochs(100)))
 
 
 def test_no_proof_is_looked_for_among_independent_rows(monkeypatch):
