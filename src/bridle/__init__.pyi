@@ -62,6 +62,7 @@ from bridle.rows.cluster.dask_rows import DaskRows as DaskRows
 from bridle.rows.disk.stored import StoredRows as StoredRows
 from bridle.solvers.asgd import AveragedSgd as AveragedSgd
 from bridle.solvers.base import Solver as Solver
+from bridle.solvers.batch_perceptron import BatchPerceptron as BatchPerceptron
 from bridle.solvers.bcfw import BlockFrankWolfe as BlockFrankWolfe
 from bridle.solvers.budgeted_pegasos import BudgetedPegasos as BudgetedPegasos
 from bridle.solvers.cg import ConjugateGradients as ConjugateGradients
