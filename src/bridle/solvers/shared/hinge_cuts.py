@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class AtKink:
     """The share with which a row enters a cut beside those that enter whole."""
 
     row: int
     share: float
 
 
-NO_PART = Part(0, 0.0)
+NONE_AT_KINK = AtKink(0, 0.0)
 
 
 class HingeCuts:
@@ -45,7 +45,7 @@ class HingeCuts:
         self.problem = problem
         self._model = CuttingPlaneModel(problem.n_features + 1, idle=idle)
         self._bits: NDArray[np.uint8] = np.zeros((0, (problem.n_rows + 7) // 8), np.uint8)
-        self._parts: list[Part] = []  # of each cut
+        self._parts: list[AtKink] = []  # of each cut
         # A start is a cut like any other, but its c_i are fractions: kept as they are.
         self._start_alpha: Array | None = None
         if start is not None and start.alpha is not None:
@@ -54,7 +54,7 @@ class HingeCuts:
     def __len__(self) -> int:
         return len(self._model)
 
-    def add(self, active: NDArray[Any], g: Array, r: float, part: Part = NO_PART) -> None:
+    def add(self, active: NDArray[Any], g: Array, r: float, part: AtKink = NONE_AT_KINK) -> None:
         """Add the cut of the active rows."""
         self._model.add(g, r)
         self._parts.append(part)
@@ -67,7 +67,7 @@ class HingeCuts:
         b = best_bias(problem, scores)
         kink, up = problem.y - scores, problem.y > 0  # the b at which a row's margin is 1
         active = np.where(up, kink > b, kink < b)
-        part = NO_PART
+        part = NONE_AT_KINK
         if problem.bias == "free":
             part = _balance(active, kink == b, problem.signed_cost)
         share = active.astype(np.float64)
@@ -112,20 +112,20 @@ def best_bias(problem: LinearProblem, scores: Array) -> float:
     return float(problem.sides.best_bias(scores)) if problem.bias == "free" else 0.0
 
 
-def _balance(active: NDArray[np.bool_], at_kink: NDArray[np.bool_], signed_cost: Array) -> Part:
+def _balance(active: NDArray[np.bool_], at_kink: NDArray[np.bool_], signed_cost: Array) -> AtKink:
     """Enter rows at the kink until sum_i C_i c_i y_i = 0: whole ones in place, and a last part."""
     missing = -float(signed_cost @ active)
     rows = np.flatnonzero(at_kink & (signed_cost * missing > 0))
     if not len(rows):
-        return NO_PART
+        return NONE_AT_KINK
     missing, costs = abs(missing), np.abs(signed_cost[rows])
     sums = np.cumsum(costs)
     n = int(np.searchsorted(sums, missing, side="right"))
     active[rows[:n]] = True
     if n == len(rows):  # but for rounding they are enough
-        return NO_PART
+        return NONE_AT_KINK
     left = missing - (float(sums[n - 1]) if n else 0.0)
-    return Part(int(rows[n]), left / float(costs[n]))
+    return AtKink(int(rows[n]), left / float(costs[n]))
 
 
 def _feasible(problem: LinearProblem, start: Any) -> Array:
