@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, solve
 from bridle.problems.base import WEIGHTS
-from bridle.rows.base import RANGES, SCORES, STEPS
+from bridle.rows.memory import MemoryRows
 from bridle.solvers import REGISTRY, Solver, solver_class, solver_from
 
 import reference
@@ -59,7 +59,7 @@ STORAGES = ("csr-32", "csr-64", "dense")
 
 
 # What a linear problem with its rows in memory offers.
-MEMORY = frozenset({WEIGHTS, STEPS, SCORES, RANGES})
+MEMORY = frozenset({WEIGHTS, *MemoryRows.offers})
 
 
 def linear_names():

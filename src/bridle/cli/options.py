@@ -324,7 +324,8 @@ class TrainOptions:
     def offers(self) -> frozenset[str]:
         """What the problems and their rows will offer to solvers."""
         from bridle.problems.base import KERNEL, ORACLE, WEIGHTS
-        from bridle.rows.base import RANGES, ROUNDS
+        from bridle.rows.base import ROUNDS
+        from bridle.rows.disk.ranges import DiskRows
         from bridle.rows.memory import MemoryRows
 
         if self.kernel is not None:
@@ -333,7 +334,8 @@ class TrainOptions:
             return frozenset({ORACLE})
         if self.dask is not None:
             return frozenset({WEIGHTS, ROUNDS})
-        return frozenset({WEIGHTS, *([RANGES] if self.memory is not None else MemoryRows.offers)})
+        home = MemoryRows if self.memory is None else DiskRows
+        return frozenset({WEIGHTS, *home.offers})
 
     @property
     def ways(self) -> list[str]:

@@ -58,6 +58,8 @@ class Problem(Protocol):
     # Whether the best so far may be asked for at any time: somebody else's code, or a machine, may
     # fail. Certificates before the goal are then worth their price.
     may_fail: bool = False
+    # What computes: "cpu" or "cuda", and why where that was chosen.
+    place: str = "cpu"
     # What its certificates take for granted, in words.
     assumption: str | None = None
     # Whether a certificate reads rows that are not in memory.

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from bridle.errors import LossError
-from bridle.matrix.arrays import Array
+from bridle.matrix.arrays import Array, in_memory
 from bridle.matrix.door import check_vector
 from bridle.objective import rounding
 from bridle.objective.bias import BIASES, Bias, bias_precision
@@ -30,6 +30,7 @@ from bridle.objective.rounding import TINY, ZERO, Interval, U
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
 from bridle.rows.base import SCORES, Findings
+from bridle.rows.cuda.device import Where
 from bridle.rows.homes import sides_of
 from bridle.rows.memory import MemorySides
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +45,8 @@ class LinearProblem(Problem):
     X: CSR or C-contiguous, float32 or float64; anything else is converted. Or rows that are
     elsewhere and bring their labels: StoredRows, DaskRows. y: -1 or +1, None for such rows.
     C: inf is the hard margin. sample_weight: multiplies C row by row.
+    device: "cpu"; "cuda", a GPU, where rows are copied to; "auto", what is predicted to take less
+    time. Rows that are on a GPU, CuPy's arrays for example, stay there (see docs/gpu.md).
     positive: of rows that bring their labels, what is +1: a label on disk, the place of a class on
     a cluster; by default the larger of two. class_weight: on a cluster, of each class.
     """
@@ -59,6 +62,7 @@ class LinearProblem(Problem):
         bias_scale: float = 1.0,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
+        device: Where = "cpu",
         **elsewhere: Any,
     ) -> None:
         if bias not in BIASES:
@@ -67,7 +71,7 @@ class LinearProblem(Problem):
         self.bias, self.bias_scale = bias, check_bias_scale(bias_scale)
         self.sides: Any = sides_of(
             X, y, sample_weight, C=self.C, loss=self.loss, bias=bias, bias_scale=self.bias_scale,
-            n_threads=n_threads, **elsewhere,
+            n_threads=n_threads, device=device, **elsewhere,
         )  # fmt: skip
 
     def variant(self, *, C: float | None = None, **changes: Any) -> LinearProblem:
@@ -117,6 +121,11 @@ class LinearProblem(Problem):
     def dear(self) -> bool:  # type: ignore[override]
         """Whether a certificate reads rows that are not in memory."""
         return bool(self.sides.dear)
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """What computes: "cpu" or "cuda", and why where that was chosen."""
+        return str(self.sides.place)
 
     @property
     def may_fail(self) -> bool:  # type: ignore[override]
@@ -216,7 +225,7 @@ class LinearProblem(Problem):
 
     def scores(self, w: ArrayLike, b: float = 0.0) -> Array:
         """w.x_i + b for every row."""
-        scores: Array = self.rows.scores(self.join(w, b))
+        scores: Array = in_memory(self.rows.scores(self.join(w, b)))
         # Rows with a constant feature have the bias in their scores; those of a cluster have none.
         return scores if self.bias == "none" or self.rows.constant else scores + b
 

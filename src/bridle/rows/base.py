@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from bridle.matrix.arrays import Array
@@ -30,6 +30,8 @@ STEPS = "steps"  # compiled steps that visit all rows in an order of their own
 SCORES = "scores"  # a number for each row, all of them in this memory
 RANGES = "ranges"  # the rows range by range, any number of times
 ROUNDS = "rounds"  # rounds of work by parts that hold rows and dual variables
+PASSES = "passes"  # scores and sums over all rows; the numbers of rows are where those are
+DESCENT = "descent"  # dual coordinate descent, by whoever has the rows
 
 
 class Rows(Protocol):
@@ -69,6 +71,18 @@ class Rows(Protocol):
 
     def fingerprint(self, y: Any) -> str:
         """A name for the rows and these labels, the same wherever the rows are."""
+
+
+class ClippedSum(NamedTuple):
+    """Of a_i(t) = clip(alpha_i + sigma_i (1 - p_i - t e_i), 0, upper_i): sum a_i(t) e_i.
+
+    Over the rows that are not clipped: sums of sigma_i e_i^2, of sigma_i e_i y_i, of sigma_i.
+    """
+
+    sum: float
+    curvature: float
+    cross: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -316,6 +330,10 @@ class Sides(Protocol):
     @property
     def dear(self) -> bool:
         """Whether judging reads rows that are not in memory."""
+
+    @property
+    def place(self) -> str:
+        """What computes: "cpu" or "cuda", and why where that was chosen."""
 
     @property
     def may_fail(self) -> bool:

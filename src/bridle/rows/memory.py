@@ -23,6 +23,8 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, gamma
 from bridle.objective.scaling import check_range
 from bridle.rows.base import (
+    DESCENT,
+    PASSES,
     RANGES,
     SCORES,
     STEPS,
@@ -53,7 +55,7 @@ CHUNK = 4096  # rows of dense data that are weighted at a time
 class MemoryRows:
     """A matrix that was checked, and the core's view of it; see `bridle.rows.base.Rows`."""
 
-    offers = frozenset({STEPS, SCORES, RANGES})
+    offers = frozenset({STEPS, SCORES, RANGES, PASSES, DESCENT})
 
     def __init__(self, X: Any, constant: float = 0.0, n_threads: int | None = None) -> None:
         self.constant, self.n_threads = constant, check_threads(n_threads)
@@ -152,6 +154,12 @@ class MemoryRows:
             gram += part.T @ part
         return gram
 
+    def clipped_sum(
+        self, p: Array, e: Array, t: float, alpha: Array, sigma: Array, upper: Array, y: Array
+    ) -> _core.steps.ClippedSum:
+        """For line searches: see `bridle.rows.base.ClippedSum`."""
+        return _core.steps.clipped_sum(p, e, t, alpha, sigma, upper, y)
+
     def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
         return MemoryRows(self.X[chosen], self.constant, self.n_threads)
 
@@ -179,7 +187,7 @@ class MemoryRows:
 class MemorySides:
     """Signs and costs as arrays, a number for each row; see `bridle.rows.base.Sides`."""
 
-    dear, may_fail = False, False
+    dear, may_fail, place = False, False, "cpu"
 
     def __init__(
         self,
@@ -226,6 +234,10 @@ class MemorySides:
     def free(self) -> bool:
         """Whether the bias is not penalised."""
         return self.bias_precision == 0.0
+
+    def row_vectors(self) -> tuple[Array, Array, Array]:
+        """y_i, C_i and the bounds of alpha_i, where the rows are."""
+        return self.y, self.piece.cost, self.piece.upper
 
     def squared_radius(self) -> float:  # noqa: D102
         return self.loss.squared_radius(self.piece.cost)

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
-from bridle.problems.base import ORACLE, Problem
+from bridle.problems.base import ORACLE, WEIGHTS, Problem
+from bridle.rows.base import DESCENT, PASSES
 from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
@@ -46,9 +47,10 @@ FEW_WEIGHTS = 1000
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Chooses the solver by the problem, whose rows are in memory."""
+    """Chooses the solver by the problem, whose rows are in memory or on a GPU."""
 
     name: ClassVar[str] = "auto"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, DESCENT, PASSES})
     loss_needs: ClassVar[frozenset[str]] = DualCoordinateDescent.loss_needs
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
     hard_margin: ClassVar[bool] = True

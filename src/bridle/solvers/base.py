@@ -10,7 +10,7 @@ import numpy as np
 from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.problems.base import KERNEL, ORACLE, WEIGHTS, Problem
-from bridle.rows.base import RANGES, ROUNDS, SCORES, STEPS
+from bridle.rows.base import DESCENT, PASSES, RANGES, ROUNDS, SCORES, STEPS
 
 if TYPE_CHECKING:
     from bridle._core import Rng
@@ -32,6 +32,8 @@ NEEDS = {
     SCORES: "the scores of all rows at once",
     RANGES: "the rows range by range, in this process",
     ROUNDS: "rows that are spread over the parts of a cluster",
+    PASSES: "passes over all rows at once, in memory or on a GPU",
+    DESCENT: "rows in this process, in memory, on disk or on a GPU",
 }
 
 # What it may need of the loss: a property of that name.

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle import _core
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import PASSES
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
 from bridle.solvers.shared.standstill import Standstill, relative
@@ -33,6 +35,7 @@ class ConjugateGradients(Solver):
 
     name: ClassVar[str] = "cg"
     float64: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, PASSES})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 

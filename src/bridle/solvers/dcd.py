@@ -21,7 +21,7 @@ from bridle import _core
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS, Problem
 from bridle.problems.linear import LinearProblem
-from bridle.rows.base import RANGES, STEPS
+from bridle.rows.base import DESCENT, PASSES, STEPS
 from bridle.solvers.base import LOSS_NEEDS, Iterates, Pace, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
@@ -31,6 +31,8 @@ class DualCoordinateDescent(Solver):
     """Dual coordinate descent with shrinking, in bucketed order.
 
     bucket: how many neighbouring rows stay together when the order is shuffled.
+    asynchronous: on a GPU, whether rows take their steps without waiting for others, so that two runs
+    differ. If not, they take them in rounds that all see the same weights: the same bits every time.
     blocks: how many parts of the rows are visited at the same time, where there is enough work: as
     many threads help with the epochs. The result depends on the blocks, never on the threads. Two
     blocks take a few percent more visits than one; more take more.
@@ -38,9 +40,10 @@ class DualCoordinateDescent(Solver):
 
     bucket: int = 32
     blocks: int = 2
+    asynchronous: bool = True
 
     name: ClassVar[str] = "dcd"
-    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, DESCENT})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
@@ -60,6 +63,13 @@ class DualCoordinateDescent(Solver):
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each pass over the active rows; after several if those are few."""
+        if STEPS not in problem.offers and PASSES in problem.offers:
+            from bridle.solvers.shared import on_device
+
+            yield from on_device.descend(
+                problem, start=start, rng=rng, asynchronous=self.asynchronous
+            )
+            return
         if STEPS not in problem.offers:
             from bridle.solvers.shared.stored import descend
 

@@ -32,6 +32,8 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import PASSES
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
 from bridle.solvers.shared.lagrangian import AugmentedLagrangian
@@ -53,6 +55,7 @@ class Newton(Solver):
 
     name: ClassVar[str] = "newton"
     float64: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, PASSES})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
@@ -139,7 +142,7 @@ def _iterative_step(phi: AugmentedLagrangian) -> Array:
     """-H^-1 g by conjugate gradients, as accurately as the outer iteration can use."""
     weights = np.where(phi.between, phi.sigma, 0.0)
     total = float(weights.sum())
-    y = phi.problem.y
+    y = phi.y
 
     def product(v: Array) -> Array:
         along = phi.times(v)

@@ -369,7 +369,7 @@ class _Run:
             solver=solver.called(self.problem, self.last),
             message=_message(verdict, certificate, self.stop.goal),
             proof=self.judgement and self.judgement.infeasible, scores=scores,
-            primal_terms=terms, dual_terms=self.best.dual_terms,
+            primal_terms=terms, dual_terms=self.best.dual_terms, place=self.problem.place,
         )  # fmt: skip
 
     def _chosen(self) -> Judgement | None:

@@ -41,6 +41,8 @@ class Solution:
     proof: Any = None
     # Of linear problems in memory: w.x_i + b of every row, as the certificate saw them.
     scores: Array | None = None
+    # What computed: "cpu" or "cuda", and why where that was chosen.
+    place: str = "cpu"
     # Of linear problems, what the values of the certificate are made of: for other C.
     primal_terms: PrimalTerms | None = field(default=None, repr=False)
     dual_terms: DualTerms | None = field(default=None, repr=False)

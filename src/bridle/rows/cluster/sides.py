@@ -40,6 +40,7 @@ class ClusterSides:
     """
 
     dear = False
+    place = "cpu"
 
     def __init__(
         self,

@@ -14,6 +14,8 @@
 
 typedef long long Int;
 
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+
 __device__ inline int lane() { return threadIdx.x % LANES; }
 __device__ inline Int group() { return (Int(blockIdx.x) * blockDim.x + threadIdx.x) / LANES; }
 __device__ inline Int groups() { return Int(gridDim.x) * blockDim.x / LANES; }
@@ -52,3 +54,48 @@ __device__ inline double block_sum(double value) {
       sum += parts[k];
   return sum;
 }
+
+// A matrix: rows of a CSR matrix, or of a dense one if DENSE is defined. The rows may be a range of
+// all rows; offsets count from the first entry of the range.
+struct Matrix {
+  const Int *offsets;
+  const COLUMN *columns;
+  const VALUE *values;
+  Int n_features;
+
+  __device__ Int begin(Int row) const {
+#ifdef DENSE
+    return row * n_features;
+#else
+    return offsets[row];
+#endif
+  }
+  __device__ Int end(Int row) const { return begin(row + 1); }
+  __device__ Int column(Int entry, Int row) const {
+#ifdef DENSE
+    return entry - row * n_features;
+#else
+    return columns[entry];
+#endif
+  }
+};
+
+#define MATRIX const Int *offsets, const COLUMN *columns, const VALUE *values, Int n_features
+#define THE_MATRIX Matrix{offsets, columns, values, n_features}
+
+// Numbers of the rows of a problem: signs, costs C_i and the bounds of alpha_i. Without weights
+// all rows cost the same, and there are no arrays of costs.
+struct Costs {
+  const signed char *signs;
+  const double *costs, *bounds;
+  double every_cost, every_bound;
+
+  __device__ double y(Int i) const { return signs[i]; }
+  __device__ double cost(Int i) const { return costs ? costs[i] : every_cost; }
+  __device__ double bound(Int i) const { return costs ? bounds[i] : every_bound; }
+};
+
+#define COSTS                                                                                      \
+  const signed char *signs, const double *costs, const double *bounds, double every_cost,          \
+      double every_bound
+#define THE_COSTS Costs{signs, costs, bounds, every_cost, every_bound}

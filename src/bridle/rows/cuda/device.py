@@ -69,6 +69,7 @@ class Device:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
         self._modules: dict[tuple[Any, ...], Any] = {}
+        self.started = False  # whether kernels have run in this process
 
     @cached_property
     def properties(self) -> Mapping[str, Any]:
@@ -95,7 +96,7 @@ class Device:
 
     def kernel(self, source: str, name: str, **macros: Any) -> Any:
         """A kernel of a source, called as kernel((blocks,), (threads,), arguments)."""
-        key = (source, *sorted(macros.items()))
+        key, self.started = (source, *sorted(macros.items())), True
         if key not in self._modules:
             options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
             self._modules[key] = self.xp.RawModule(code=source_text(source), options=options)

@@ -14,6 +14,7 @@ from bridle.data.arrow import ArrowError, ArrowRows, Batch
 from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.threads import Threads, check_threads
+from bridle.rows.base import DESCENT
 from bridle.rows.base import RANGES as IN_RANGES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors
 from bridle.rows.memory import MemoryRows
@@ -51,7 +52,7 @@ class DiskRows:
     the value of the constant feature.
     """
 
-    offers = frozenset({IN_RANGES})
+    offers = frozenset({IN_RANGES, DESCENT})
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class DiskSides:
     """The label `positive` is +1, all others -1; see `bridle.rows.base.Sides`."""
 
     dear, may_fail = True, False  # a certificate reads the file
+    place = "cpu"
 
     def __init__(
         self,

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
+from bridle.rows.base import ClippedSum
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -39,14 +39,15 @@ class AugmentedLagrangian:
     def __init__(self, problem: LinearProblem, start: Any) -> None:
         self.problem = problem
         self.exact = problem.loss.smooth and not problem.hard_margin
-        self.upper = problem.upper
-        used = problem.cost > 0
+        # Numbers of rows are where those are: NumPy's arrays, or CuPy's.
+        self.y, self.cost, self.upper = problem.sides.row_vectors()
+        used = self.cost > 0
         if problem.hard_margin:
             typical = float(problem.squared_norms[used].mean()) or 1.0
             self.sigma = np.where(used, FIRST_SIGMA / typical, 0.0)
         else:
-            self.sigma = problem.cost * (2.0 if self.exact else FIRST_SIGMA)
-        self.alpha = np.zeros(problem.n_rows) if self.exact else problem.start_alpha(start)
+            self.sigma = self.cost * (2.0 if self.exact else FIRST_SIGMA)
+        self.alpha = np.zeros_like(self.cost) if self.exact else problem.start_alpha(start)
         self.w = np.zeros(problem.n_features + 1)
         self.b = 0.0
         if start is not None:
@@ -58,12 +59,12 @@ class AugmentedLagrangian:
     def times(self, direction: Array) -> Array:
         """z_i . direction for every row."""
         out: Array = self.problem.rows.scores(direction)
-        out *= self.problem.y
+        out *= self.y
         return out
 
     def combine(self, coefficients: Array) -> Array:
         """sum_i coefficients_i z_i."""
-        combined: Array = self.problem.rows.combine(coefficients * self.problem.y)
+        combined: Array = self.problem.rows.combine(coefficients * self.y)
         return combined
 
     def update(self) -> None:
@@ -84,14 +85,14 @@ class AugmentedLagrangian:
             moved = (self.a - self.alpha)[self.sigma > 0]
             self.smoothing = 0.5 * float(np.sum(moved**2 / self.sigma[self.sigma > 0]))
         else:
-            parts = problem.cost * np.maximum(slack, 0.0) - self.a * slack
+            parts = self.cost * np.maximum(slack, 0.0) - self.a * slack
             self.smoothing = float(parts.sum())
 
     @property
     def primal(self) -> float:
         """P(w), if it is finite."""
         losses = self.problem.loss.value(self._with_bias(self.margins, self.b))
-        return 0.5 * inner(self.w, self.w) + inner(self.problem.cost, losses)
+        return 0.5 * inner(self.w, self.w) + inner(self.cost, losses)
 
     @property
     def settled(self) -> bool:
@@ -137,13 +138,14 @@ class AugmentedLagrangian:
             self.update()
         return t
 
-    def _sum(self, margins: Array, e: Array, t: float) -> _core.steps.ClippedSum:
-        return _core.steps.clipped_sum(
-            margins, e, t, self.alpha, self.sigma, self.upper, self.problem.y
+    def _sum(self, margins: Array, e: Array, t: float) -> ClippedSum:
+        found: ClippedSum = self.problem.rows.clipped_sum(
+            margins, e, t, self.alpha, self.sigma, self.upper, self.y
         )
+        return found
 
     def _with_bias(self, margins: Array, b: float) -> Array:
-        return margins + b * self.problem.y if self.problem.bias == "free" else margins
+        return margins + b * self.y if self.problem.bias == "free" else margins
 
     def _weight(self, margins: Array, b: float) -> float:
         """sum_i a_i."""
@@ -152,7 +154,7 @@ class AugmentedLagrangian:
 
     def _balance(self, margins: Array, b: float) -> float:
         """The b at which sum_i y_i a_i = 0, from a guess."""
-        y, tolerance = self.problem.y, BALANCE * self._weight(margins, b)
+        y, tolerance = self.y, BALANCE * self._weight(margins, b)
 
         def excess(t: float) -> tuple[float, float]:
             part = self._sum(margins, y, t)

@@ -1,0 +1,127 @@
+"""A matrix on the device: CSR or dense, of arrays that were copied there or were there already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bridle.matrix.csr import row_slice
+from bridle.matrix.door import FLOATS, canonical, is_sparse, readable
+from bridle.rows.cuda.device import C_TYPES, Device
+
+# What arrays on a device have in common, whoever made them.
+MARK = "__cuda_array_interface__"
+DLPACK_CUDA = 2  # kDLCUDA, the first part of __dlpack_device__()
+
+
+def is_on_device(X: Any) -> bool:
+    """Whether X, or what it is made of, is on a GPU: CuPy's arrays, PyTorch's, CSR of these."""
+    if hasattr(X, "indptr"):
+        return hasattr(X.indptr, MARK)
+    if isinstance(X, np.ndarray):
+        return False
+    if hasattr(X, MARK):
+        return True
+    where = getattr(X, "__dlpack_device__", None)
+    return where is not None and int(where()[0]) == DLPACK_CUDA
+
+
+def adopted(device: Device, values: Any) -> Any:
+    """An array of the device's own kind, of the same memory."""
+    if hasattr(values, MARK):
+        return device.xp.asarray(values)
+    return device.xp.from_dlpack(values)
+
+
+@dataclass(frozen=True)
+class DeviceMatrix:
+    """Arrays that kernels read. Of dense rows there are no offsets and no columns."""
+
+    offsets: Any
+    columns: Any
+    values: Any
+    n_rows: int
+    n_features: int
+
+    @property
+    def dense(self) -> bool:
+        """Whether every entry is stored."""
+        return self.columns is None
+
+    @property
+    def nnz(self) -> int:
+        """The stored entries."""
+        return int(self.values.size)
+
+    @property
+    def nbytes(self) -> int:
+        """On the device."""
+        arrays = (self.offsets, self.columns, self.values)
+        return sum(int(array.nbytes) for array in arrays if array is not None)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """As kernels take a MATRIX."""
+        null = np.uint64(0)
+        columns = (null, null) if self.dense else (self.offsets, self.columns)
+        return (*columns, self.values, np.int64(self.n_features))
+
+    @property
+    def macros(self) -> dict[str, Any]:
+        """For kernels of these rows: types, and threads to a row."""
+        types = {"VALUE": C_TYPES[self.values.dtype.str[1:]]}
+        if self.dense:
+            types["DENSE"] = 1
+        else:
+            types["COLUMN"] = C_TYPES[self.columns.dtype.str[1:]]
+        mean = self.nnz / max(1, self.n_rows)
+        return {**types, "LANES": next((n for n in (4, 8, 16) if mean <= n), 32)}
+
+
+def put(device: Device, X: Any) -> DeviceMatrix:
+    """A matrix from `readable`, or a range of its rows, copied to the device."""
+    if not is_sparse(X):
+        return DeviceMatrix(None, None, device.put(X), *X.shape)
+    begin, end = int(X.indptr[0]), int(X.indptr[-1])
+    offsets = X.indptr.astype(np.int64, copy=False)
+    columns = X.indices
+    if columns.dtype not in (np.int32, np.int64):
+        columns = columns.astype(np.int64)
+    return DeviceMatrix(
+        device.put(offsets - begin if begin else offsets), device.put(columns[begin:end]),
+        device.put(X.data[begin:end]), *X.shape,
+    )  # fmt: skip
+
+
+def adopt(device: Device, X: Any) -> DeviceMatrix:
+    """A matrix whose arrays are on the device already, read in place where they are contiguous."""
+    xp = device.xp
+    if hasattr(X, "indptr"):
+        if getattr(X, "format", "csr") != "csr":
+            raise ValueError(f"rows on a GPU must be CSR or dense, not {X.format}")
+        offsets, columns, values = (adopted(device, a) for a in (X.indptr, X.indices, X.data))
+        if columns.dtype not in (np.int32, np.int64):
+            columns = columns.astype(np.int64)
+        parts = offsets.astype(np.int64, copy=False), columns, _floats(xp, values)
+        return DeviceMatrix(*map(xp.ascontiguousarray, parts), *map(int, X.shape))
+    values = adopted(device, X)
+    if values.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {values.ndim}")
+    return DeviceMatrix(None, None, xp.ascontiguousarray(_floats(xp, values)), *values.shape)
+
+
+def _floats(xp: Any, values: Any) -> Any:
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"X must be numeric, got dtype {values.dtype}")
+    return values if values.dtype in FLOATS else values.astype(np.float64)
+
+
+def host_matrix(X: Any, in_order: bool = True) -> Any:
+    """A matrix in this memory as it is copied. in_order: the columns of its rows already are."""
+    return readable(X) if in_order else canonical(X)
+
+
+def host_range(X: Any, begin: int, end: int) -> Any:
+    """Some of its rows."""
+    return row_slice(X, begin, end)

@@ -1,0 +1,493 @@
+"""Dual coordinate descent on a GPU: thousands of rows take their steps at once.
+
+Steps of rows that share features get in each other's way: each is exact for the weights that it has
+seen, which lack the steps of the others. What a pass should have gained, were they alone, is summed
+as it goes; what it has gained is the rise of the dual value. Their ratio says how much they collide.
+Where it is low, fewer rows take their steps at once, and each more carefully: with curvatures as if
+the others moved the same features the same way (Richtarik & Takac, "Parallel coordinate descent
+methods for big data optimization", 2016). A pass after which the dual value has not risen is taken
+back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bridle import _core
+from bridle.objective.point import Iterate
+from bridle.rows.cuda.resident import ResidentVector
+from bridle.rows.cuda.rows import BLOCKS, NULL, THREADS
+from bridle.solvers.base import Iterates
+from bridle.solvers.shared.gap_estimates import ByVisits
+
+if TYPE_CHECKING:
+    from bridle.problems.linear import LinearProblem
+
+BLOCKS_EACH = 4  # of THREADS threads, on every multiprocessor: as many rows as it takes at once
+CHUNK = 64  # neighbouring rows that one group of threads visits in turn
+ROUNDS = 64  # of an epoch with frozen weights
+
+# Of what a pass should have gained: less than the first is too little, more than the second is
+# enough to go faster.
+LITTLE, ENOUGH = 0.3, 0.8
+
+NAMES = ("gap", "gradients", "moved", "inside", "gain", "visits")
+
+
+@dataclass
+class Bias:
+    """The bias, held near a centre: see core/linear/proximal_bias.hpp."""
+
+    precision: float  # 0 for a free bias, infinite for none
+    centre: float
+    sigma: float = 1.0
+    balance: float = 0.0  # sum alpha_i y_i
+
+    @property
+    def present(self) -> bool:
+        """Whether there is one."""
+        return math.isfinite(self.precision)
+
+    @property
+    def response(self) -> float:
+        """db / d balance."""
+        return 1.0 / (self.precision + 1.0 / self.sigma) if self.present else 0.0
+
+    @property
+    def pull(self) -> float:
+        """What the centre adds to the balance."""
+        return self.centre / self.sigma if self.present else 0.0
+
+    @property
+    def value(self) -> float:
+        """b."""
+        return self.response * (self.balance + self.pull)
+
+    @property
+    def held_dual(self) -> float:
+        """Its part of the dual whose bias is held near the centre: what steps make rise."""
+        return -0.5 * self.response * (self.balance + self.pull) ** 2
+
+    @property
+    def gap(self) -> float:
+        """What b costs for not being balance / precision; a free bias has no such price."""
+        if not self.present or self.precision == 0:
+            return 0.0
+        return 0.5 * self.precision * (self.value - self.balance / self.precision) ** 2
+
+    @property
+    def dual(self) -> float:
+        """Its part of the dual."""
+        return -0.5 * self.balance**2 / self.precision if 0 < self.precision < math.inf else 0.0
+
+    def start(self, sigma: float) -> None:
+        """At the given value whatever the balance is."""
+        self.sigma = sigma
+        if self.present:
+            self.centre = sigma * (self.centre / self.response - self.balance)
+
+    def recentre(self, sigma: float) -> None:
+        """The centre goes to b."""
+        self.centre, self.sigma = self.value, sigma
+
+
+@dataclass
+class Pace:
+    """How many rows take their steps at once, and how carefully: by how much they collide."""
+
+    most: int  # groups of threads
+    level: int = 0
+    floor: int = 0  # a level at which the dual value fell, and one more
+
+    @property
+    def groups(self) -> int:
+        """Rows in flight."""
+        return max(1, self.most >> self.level)
+
+    @property
+    def caution(self) -> float:
+        """How many of the others count in a row's curvature."""
+        return min(1.0, 2.0 ** (self.level - 5)) * (self.groups - 1) if self.level else 0.0
+
+    def fell(self) -> None:
+        """The dual value did."""
+        self.level += 1
+        self.floor = self.level
+
+    def learn(self, gained: float) -> None:
+        """What part of what a pass should have gained it has."""
+        if gained < LITTLE:
+            self.level += 1
+        elif gained > ENOUGH and self.level > self.floor:
+            self.level -= 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether one row takes its step at a time."""
+        return self.groups == 1
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What a pass saw and did."""
+
+    visits: int
+    gap: float
+    dual: float
+    whole: bool
+    inside: int
+    motion: float  # the root mean square of the projected gradients
+
+
+@dataclass
+class _Work:
+    """Some rows on the device, and the order in which their chunks are visited."""
+
+    part: Any
+    where: slice
+    active: Any
+    n: int
+    chunk: int = 1
+    n_chunks: int = 1
+    factor: int = 1
+    shift: int = 0
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """As the kernel takes it."""
+        return self.n, self.chunk, self.n_chunks, self.factor, self.shift
+
+
+@dataclass
+class Kept:
+    """A point to go back to."""
+
+    alpha: Any
+    w: Any
+    sums: Any
+    balance: float
+    held_dual: float
+
+
+@dataclass
+class Descent:
+    """The dual point on the device, and passes of coordinate ascent over it."""
+
+    problem: LinearProblem
+    start: Any
+    asynchronous: bool
+    alpha: Any = field(init=False)
+    w: Any = field(init=False)
+    bias: Bias = field(init=False)
+    pace: Pace = field(init=False)
+    shrink_beyond: float = math.inf
+    n_active: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        sides = self.sides = self.problem.sides
+        self.rows, self.device = sides.rows, sides.device
+        xp, n = self.device.xp, self.rows.n_rows
+        started = sides.start_alpha(self.start)
+        self.warm = bool(self.device.get(started.any()))
+        self.alpha = started.astype(self.rows.dtype)
+        self.w = xp.zeros(self.rows.n_features + 1, self.rows.dtype)
+        self.change = xp.zeros(1)
+        self.ticket = xp.zeros(1, np.uint64)
+        self.crowd: Any = None
+        constant = self.rows.constant
+        self.constant_squared = constant**2
+        self.mean_norm = max(0.0, float(self.device.get(self.rows.norms.mean())) - constant**2)
+        self.mean_cost = sides.total_cost().middle / n
+        self._set_useful()
+        self.bias = Bias(sides.bias_precision, 0.0 if self.start is None else float(self.start.b))
+        self.sums: Any = None
+        self.quantum = 0.0
+        if not self.asynchronous:
+            self._freeze()
+        if self.warm:
+            self._set_weights(started)
+        self.bias.start(self.sigma(n // 10))
+        self._set_pace()
+        self.stochastic = not self.warm and math.isfinite(self._rows_before()) and (
+            self._rows_before() > 0
+        )  # fmt: skip
+        self.separable, self.squared = 0.0, 0.0
+        self._sum_up()
+
+    def _set_useful(self) -> None:
+        """Rows that cost nothing always rest."""
+        xp = self.device.xp
+        self.idle: Any = np.uint8(0)
+        self.n_useful = self.rows.n_rows
+        if self.sides.weighted:
+            useless = self.sides.sample_weight == 0
+            self.idle = self.device.put(useless.astype(np.uint8))
+            self.n_useful -= int(np.count_nonzero(useless))
+        self.resting = xp.zeros(self.rows.n_rows, np.uint8)
+        self.unshrink()
+
+    def _set_pace(self) -> None:
+        """Groups that the device runs at once, and no more than a part of the rows."""
+        macros = next(iter(self.rows.parts([0])))[0].macros
+        self.lanes = int(macros["LANES"])
+        self.most = max(1, BLOCKS_EACH * self.device.multiprocessors * THREADS // self.lanes)
+        # A bias answers all rows: few may be in flight at once.
+        part = 256 if self.bias.present else 32
+        groups = min(self.most, self.n_useful // part)
+        self.pace = Pace(max(1, groups))
+        if not self.asynchronous:  # all of a round see the same weights
+            self.pace = Pace(max(1, self.n_useful // 16), level=2)
+
+    def _rows_before(self) -> float:
+        return 2.0 * self.mean_cost * self.mean_norm * self.n_useful
+
+    def sigma(self, n_inside: int) -> float:
+        """How far the bias follows: see proximal_sigma in core/linear/proximal_bias.hpp."""
+        norm = self.mean_norm or 1.0
+        firmness = 30.0 * math.sqrt(max(1.0, 1.0 / (self.mean_cost * norm)))
+        return norm * min(1.0, firmness / max(1, n_inside))
+
+    def _freeze(self) -> None:
+        """Fixed-point sums: of weights far beyond any that a dual value above 0 allows."""
+        reach = 1024.0 * math.sqrt(self.sides.squared_radius() + 1.0)
+        reach = max(reach, 4.0 * self.sides.total_cost().high)
+        self.quantum = math.ldexp(1.0, math.frexp(reach)[1] - 62)
+        self.sums = self.device.xp.zeros(self.rows.n_features + 1, np.uint64)
+
+    def _set_weights(self, alpha: Any) -> None:
+        combined = self.rows.combine(alpha * self.sides.signs)
+        joined = combined.astype(self.rows.dtype)
+        self.w = self.device.put(joined)
+        balance = float(self.device.get((alpha * self.sides.signs).sum()))
+        self.bias.balance = balance
+        if self.sums is not None:
+            fixed = np.rint(np.append(combined[:-1], 0.0) / self.quantum)
+            self.sums = self.device.put(fixed.astype(np.int64).view(np.uint64))
+
+    # The rows in play.
+
+    def unshrink(self) -> None:
+        """All rows are visited again."""
+        self.resting[...] = self.idle
+        self.active: Any = None
+        self.n_active, self.whole = self.n_useful, True
+
+    def _drop_resting(self) -> None:
+        """Rows that came to rest are passed over from now on, once they are many."""
+        active = self.device.xp.flatnonzero(self.resting == 0)
+        self.n_active = int(active.size)
+        self.whole = self.n_active == self.n_useful
+        self.active = None if self.whole else active.astype(np.int64, copy=False)
+
+    # Passes.
+
+    def epoch(self, rng: _core.Rng) -> Epoch:
+        """A pass over the active rows that made the dual value rise, or none was found."""
+        while True:
+            done = self._try(rng)
+            if done is not None:
+                return done
+
+    def _try(self, rng: _core.Rng) -> Epoch | None:
+        kept, first, whole = self._keep(), self.stochastic, self.whole
+        seen = self._pass(rng, first)
+        self._sum_up()
+        self.stochastic = False
+        gained = self.held_dual - kept.held_dual
+        noise = 8.0 * float(np.finfo(self.rows.dtype).eps) * (abs(self.separable) + self.squared)
+        if not gained >= -noise and not self.pace.alone:
+            self._step_back(kept)
+            return None
+        if not first and seen["gain"] > 0 and abs(gained) > noise:
+            self.pace.learn(gained / seen["gain"])
+        motion = math.sqrt(seen["gradients"] / seen["moved"]) if seen["moved"] else math.inf
+        self.shrink_beyond = motion
+        gap = self._gap(seen, first)
+        done = Epoch(int(seen["visits"]), gap, self.dual, whole, int(seen["inside"]), motion)
+        self.bias.recentre(self.sigma(done.inside))
+        if not first:
+            self._drop_resting()
+        return done
+
+    def _gap(self, seen: dict[str, float], first: bool) -> float:
+        """P - D as the visits saw it; the first epoch counts its second half."""
+        if not first:
+            return seen["gap"] + self.bias.gap
+        loss = 2.0 * seen["gap"]
+        if self.bias.present:
+            return loss
+        return max(0.0, loss + 0.5 * self.squared - self.dual)
+
+    def _keep(self) -> Kept:
+        sums = None if self.sums is None else self.sums.copy()
+        return Kept(self.alpha.copy(), self.w.copy(), sums, self.bias.balance, self.held_dual)
+
+    def _step_back(self, kept: Kept) -> None:
+        self.alpha, self.w, self.sums = kept.alpha, kept.w, kept.sums
+        self.bias.balance = kept.balance
+        self.pace.fell()
+        self.unshrink()
+        self.shrink_beyond = math.inf
+        self._sum_up()
+
+    @property
+    def held_dual(self) -> float:
+        """The dual value where the bias is held near its centre: what steps make rise."""
+        return self.separable - 0.5 * self.squared + self.bias.held_dual
+
+    @property
+    def dual(self) -> float:
+        """D(alpha), by the running weights."""
+        return self.separable - 0.5 * self.squared + self.bias.dual
+
+    def _sum_up(self) -> None:
+        """The parts of the dual value, from alpha and w as they are."""
+        parts = self.device.xp.empty((3, BLOCKS))
+        kernel = self.device.kernel(
+            "descent", "dual_parts", **self._types(), **self.sides.macros
+        )
+        kernel((BLOCKS,), (THREADS,), (
+            *self.sides.arguments, np.int64(self.rows.n_rows), self.alpha,
+            np.int64(self.rows.n_features), self.w, parts,
+        ))  # fmt: skip
+        separable, balance, squared = self.device.get(parts).sum(axis=1)
+        self.separable, self.squared = float(separable), float(squared)
+        if self.bias.present:
+            self.bias.balance = float(balance)
+
+    def _types(self) -> dict[str, Any]:
+        return {"VALUE": "float" if self.rows.dtype == np.float32 else "double"}
+
+    def _pass(self, rng: _core.Rng, first: bool) -> dict[str, float]:
+        """One visit to each active row."""
+        self.change[...] = 0
+        if self.sums is not None:
+            self.sums[-1] = 0
+        if self.pace.caution and self.crowd is None:
+            self.crowd = self.rows.crowding()
+        seen, again = self._parts(), self._parts()
+        rows_seen = 0
+        for part, where, active, n in self._visits(rng):
+            if n:
+                self._visit(_Work(part, where, active, n), rng, rows_seen if first else None,
+                            seen, again)  # fmt: skip
+            rows_seen += n
+        found = dict(zip(NAMES, self.device.get(seen).sum(axis=1).tolist(), strict=True))
+        if first:  # how far rows move is known from those that were visited again
+            more = dict(zip(NAMES, self.device.get(again).sum(axis=1).tolist(), strict=True))
+            found |= {name: more[name] for name in ("gradients", "moved")}
+            found["visits"] += more["visits"]
+        return found
+
+    def _parts(self) -> Any:
+        return self.device.xp.zeros((len(NAMES), self._blocks()))
+
+    def _blocks(self) -> int:
+        groups = self.pace.groups if self.asynchronous else self.most
+        return max(1, -(-groups * self.lanes // THREADS))
+
+    def _visits(self, rng: _core.Rng) -> Iterator[tuple[Any, slice, Any, int]]:
+        """The parts of the rows, with the active ones among them."""
+        if self.rows.resident:
+            part, where = next(iter(self.rows.parts()))
+            yield part, where, self.active, part.n_rows if self.active is None else self.n_active
+            return
+        order = np.random.default_rng(_seed(rng)).permutation(self.rows.n_parts)
+        for part, where in self.rows.parts(order):  # those at rest are passed over
+            yield part, where, None, part.n_rows
+
+    def _visit(
+        self, work: _Work, rng: _core.Rng, rows_seen: int | None, seen: Any, again: Any
+    ) -> None:
+        """The rows of a part, in a random order of chunks.
+
+        rows_seen: of the stochastic epoch, before this part. The rows that came first knew least of
+        w: an eighth is visited again at once.
+        """
+        groups, n = self.pace.groups, work.n
+        work.chunk = max(1, min(CHUNK, n // (4 * groups))) if self.asynchronous else 1
+        n_chunks = work.n_chunks = -(-n // work.chunk)
+        work.factor, work.shift = _affine(n_chunks, _seed(rng))
+        size = n_chunks if self.asynchronous else groups  # of a launch: all, or a round
+        before = -1.0 if rows_seen is None else self._rows_before()
+        for begin in range(0, n_chunks, size):
+            end = min(n_chunks, begin + size)
+            self._launch(work, (begin, end), before, (rows_seen or 0) + begin * work.chunk, seen)
+        if rows_seen is not None:
+            for begin in range(0, (n_chunks + 7) // 8, size):
+                self._launch(work, (begin, min((n_chunks + 7) // 8, begin + size)), -1.0, 0, again)
+
+    def _launch(
+        self, work: _Work, turns: tuple[int, int], rows_before: float, rows_seen: int, parts: Any
+    ) -> None:
+        frozen, bias = self.sums is not None, self.bias
+        kernel = self.rows.kernel(
+            "descent", "visit", work.part, **({"FROZEN": 1} if frozen else {}), **self.sides.macros
+        )
+        self.ticket[...] = 0
+        careful = self.pace.caution > 0
+        kernel((int(parts.shape[1]),), (THREADS,), (
+            *work.part.arguments, *self.sides.arguments, np.int64(work.where.start),
+            NULL if work.active is None else work.active, *map(np.int64, work.order),
+            *map(np.int64, turns), np.int64(self.pace.groups), self.ticket, self.rows.norms,
+            np.float64(self.constant_squared), self.crowd if careful else NULL,
+            np.float64(self.pace.caution), self.alpha, self.resting, self.w,
+            self.sums if frozen else NULL, np.float64(1.0 / self.quantum if frozen else 0.0),
+            self.change, np.float64(bias.balance), np.float64(bias.response),
+            np.float64(bias.pull), np.float64(self.n_useful), np.float64(rows_before),
+            np.float64(rows_seen), np.float64(self.shrink_beyond), parts,
+        ))  # fmt: skip
+        if frozen:
+            thaw = self.device.kernel("descent", "thaw", **self._types())
+            thaw((BLOCKS,), (THREADS,), (np.int64(self.rows.n_features), self.sums,
+                                         np.float64(self.quantum), self.w,
+                                         self.change))  # fmt: skip
+
+    def weights(self) -> tuple[Any, float]:
+        """w with the weight of the constant feature, and b."""
+        joined = self.device.get(self.w).astype(np.float64)
+        present, precision = self.bias.present, self.bias.precision
+        joined[-1] = self.bias.value * math.sqrt(precision) if present else 0.0
+        return joined, self.bias.value
+
+
+def _seed(rng: _core.Rng) -> int:
+    return int(rng.below(2**62))
+
+
+def _affine(n: int, seed: int) -> tuple[int, int]:
+    """k -> (factor k + shift) mod n is a permutation."""
+    draw = np.random.default_rng(seed)
+    shift = int(draw.integers(n))
+    while True:
+        factor = int(draw.integers(1, n + 1))
+        if math.gcd(factor, n) == 1:
+            return factor, shift
+
+
+def descend(
+    problem: LinearProblem, *, start: Any, rng: _core.Rng, asynchronous: bool
+) -> Iterates:
+    """One iterate after each pass over the active rows."""
+    descent = Descent(problem, start, asynchronous)
+    watch = ByVisits(warm=descent.warm)
+    step = 0
+    while True:
+        done = descent.epoch(rng)
+        step += done.visits
+        guess = watch.look(descent, done, rng)
+        joined, free = descent.weights()
+        w, b = problem.split(joined, free)
+        alpha: Any = ResidentVector(descent.device, descent.alpha)
+        epoch = step / max(1, descent.n_useful)
+        certificate = yield Iterate(step, epoch, w, b, alpha, gap_estimate=guess)
+        if done.whole and not done.visits:
+            return
+        if certificate is not None:
+            watch.learn(certificate.relative_gap)
+            if not done.whole and (guess is None or certificate.relative_gap > guess):
+                descent.unshrink()
