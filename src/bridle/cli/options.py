@@ -16,6 +16,7 @@ from bridle.cli.shared import (
     OutputFile,
     Positive,
     Size,
+    device_option,
     json_option,
     keep_option,
     loss_option,
@@ -242,7 +243,7 @@ _place_options = group(
 
 train_options = group(
     _objective_options, _further_options, _kernel_options, _budget_options, _stream_options,
-    table_options, threads_option, seed_option, _output_options, _place_options,
+    table_options, threads_option, device_option, seed_option, _output_options, _place_options,
 )  # fmt: skip
 
 
@@ -280,6 +281,7 @@ class TrainOptions:
     label_column: str | None
     hash_bits: int | None
     threads: int | None
+    device: Any
     seed: int
     test: Path | None
     proof: bool

@@ -87,6 +87,7 @@ def conclude(
         "status": solutions.status.value,
         "message": _message(solutions, names),
         "epochs": solutions.epochs,
+        "place": solutions.worst.place,
         **outcome.facts,
         "error_train": outcome.error_train,
         "error_test": _error_on(options.test, model, options.threads),

@@ -16,6 +16,7 @@ from bridle.cli.shared import (
     Positive,
     bias_option,
     check_writable,
+    device_option,
     json_option,
     keep_what_is_found,
     loss_option,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 @click.option("--picture", type=OutputFile, help="Draw errors and gap over C into this file.")
 @table_options
 @threads_option
+@device_option
 @seed_option
 @json_option
 @click.pass_context
@@ -71,6 +73,7 @@ def path(
     test: Path | None,
     picture: Path | None,
     threads: int | None,
+    device: Any,
     seed: int,
     as_json: bool,
     **tables: Any,
@@ -96,7 +99,7 @@ def path(
     with reported(), clock.timing("solve"):
         found = solve_path(
             X, 2.0 * codes - 1.0, c_min, c_max, gap=gap, loss=loss, bias=bias, solver=solver,
-            max_seconds=max_seconds, seed=seed, n_threads=threads,
+            max_seconds=max_seconds, seed=seed, n_threads=threads, device=device,
         )  # fmt: skip
     errors = {"error_train": found.errors(X, 2.0 * codes - 1.0)}
     if test is not None:

@@ -109,6 +109,10 @@ NotNegative = _Number(min=0)
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), help="Threads to use.  [default: all]"
 )
+device_option = click.option(
+    "--device", type=click.Choice(["cpu", "cuda", "auto"]), default="cpu", show_default=True,
+    help="Where to compute: the processor, a GPU, or what is predicted to take less time.",
+)  # fmt: skip
 loss_option = click.option(
     "--loss", default="hinge", show_default=True, help="Name of the loss: hinge, squared_hinge, ..."
 )

@@ -264,7 +264,10 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     # Of a kernel machine "auto" is more than a solver: small ones go on to the last digits.
     by_name = options.kernel is not None and options.solver == "auto" and not options.settings
     chosen = "auto" if by_name else solver
-    return Effort(chosen, stop, options.seed, options.threads, checkpoint=saves, keep=options.keep)
+    return Effort(
+        chosen, stop, options.seed, options.threads, checkpoint=saves, keep=options.keep,
+        device=options.device,
+    )  # fmt: skip
 
 
 def validate(options: TrainOptions, data: Path, solver: Any) -> bool:

@@ -41,6 +41,9 @@ from bridle.objective.bias import Bias
 from bridle.objective.certificate import Record, total_trace
 from bridle.objective.losses import Loss
 from bridle.rows.cluster.dask_rows import DaskRows, as_rows, is_remote
+from bridle.rows.cuda.device import Where
+from bridle.rows.cuda.matrix import fetched, is_on_device
+from bridle.rows.cuda.scoring import labels_on_device, scores_on_device
 from bridle.rows.disk.stored import is_stored
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
@@ -108,6 +111,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     keep : which weights to return: the "best" of those that were certified, by their primal value,
         or the "final" ones, the last that the solver proposed; see `bridle.solve`.
         "final" wins over early_stopping's choice of an epoch.
+    device : "cpu"; "cuda", a GPU, where the rows are copied to; "auto", what is predicted to take
+        less time. See docs/gpu.md.
 
     Attributes
     ----------
@@ -122,6 +127,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     status_, message_ : how the fit ended: the worst of the problems' endings.
     proof_ : with C = inf, the proof that no weights separate the rows, if one was found.
     n_iter_ : epochs, the most of any problem.
+    place_ : what computed, "cpu" or "cuda"; with device="auto" also why.
     weighted_ : whether rows had weights, by themselves, by their classes or since some of them were
         held out.
     calibrators_ : with probability, the map from scores to probabilities of each function.
@@ -168,6 +174,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         callback: Callback | None = None,
         probability: Literal["platt", "isotonic", False] = False,
         keep: Keep = "best",
+        device: Where = "cpu",
     ) -> None:
         self.C = C
         self.loss = loss
@@ -192,6 +199,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.callback = callback
         self.probability = probability
         self.keep = keep
+        self.device = device
 
     def fit(
         self,
@@ -202,11 +210,18 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Train on the rows of X, which is not copied if it is CSR or C-contiguous floats.
 
         X may be rows on disk, a StoredRows or ArrowRows, which have their labels and weights; or on
-        a cluster: DaskRows, or a collection of Dask, for the current client (see docs/scale.md).
+        a cluster: DaskRows, or a collection of Dask, for the current client (see docs/scale.md);
+        or on a GPU: CuPy's arrays and matrices, PyTorch's tensors (see docs/gpu.md).
         Ctrl-C ends the fit after the epoch at hand, with a model and its gap.
         """
         if is_stored(X) or is_remote(X):
             self._fit_elsewhere(X, y, sample_weight)
+            return self
+        if is_on_device(X):
+            self.n_features_in_ = int(X.shape[1])
+            y, sample_weight = fetched(y), fetched(sample_weight)
+            stop = self._stop(self.max_seconds)
+            self._fit(X, checked_labels(y), sample_weight, self.C, stop)
             return self
         X, labels = validate_data(self, X, y, **MATRIX)
         self._fit(X, checked_labels(labels), sample_weight, self.C, self._stop(self.max_seconds))
@@ -267,7 +282,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _effort(self, stop: Stop) -> Effort:
         seed = seed_from(self.random_state)
-        return Effort(self.solver, stop, seed, self.n_threads, keep=self.keep)
+        return Effort(self.solver, stop, seed, self.n_threads, keep=self.keep, device=self.device)
 
     def _extras(self, store_dual: bool | None) -> Extras:
         return Extras(
@@ -311,6 +326,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.status_, self.solver_ = found.status, solutions.worst.solver
         self.proof_ = solutions.worst.proof
         self.message_ = self._message(solutions)
+        self.place_ = solutions.worst.place
         if found.model.alpha is not None:
             self.dual_coef_ = found.dual_coef()
         self._warn(found)
@@ -367,6 +383,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
 
         With "ovo" a class has as many points as it wins pairs, and a fraction that orders equals.
+        Of rows on a GPU, the scores stay there.
         Of a collection of Dask, this and the other predictions are lazy.
         """
         if is_remote(X):
@@ -375,6 +392,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 self.decision_function, X, np.float64, None if n == 2 else n
             )
             return lazy
+        if is_on_device(X):
+            check_is_fitted(self)
+            there: Array = scores_on_device(X, self.coef_, self.intercept_, self.multi_class)
+            return there
         return class_scores(self._function_scores(X), self.multi_class, len(self.classes_))
 
     def _function_scores(self, X: Any) -> Array:
@@ -404,6 +425,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 self.predict, X, self.classes_.dtype, None
             )
             return labels_of_blocks
+        if is_on_device(X):
+            found: NDArray[Any] = labels_on_device(self.decision_function(X), self.classes_)
+            return found
         X = validate_data(self, X, reset=False, **MATRIX)
         best = winners(
             X, self.coef_, self.intercept_, self.multi_class, len(self.classes_), self.n_threads

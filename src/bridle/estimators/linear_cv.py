@@ -15,6 +15,8 @@ from bridle.fitting.labels import encode, row_weights
 from bridle.objective.bias import Bias
 from bridle.objective.losses import Loss
 from bridle.rows.cluster.dask_rows import is_remote
+from bridle.rows.cuda.device import Where
+from bridle.rows.cuda.matrix import is_on_device
 from bridle.rows.disk.stored import is_stored
 from bridle.solvers import Solver
 from bridle.solving.interruption import deferred_interrupt
@@ -77,6 +79,7 @@ class LinearSVCCV(LinearSVC):
         store_dual: bool | None = None,
         probability: Literal["platt", "isotonic", False] = False,
         keep: Keep = "best",
+        device: Where = "cpu",
     ) -> None:
         self.Cs = Cs
         self.cv = cv
@@ -95,6 +98,7 @@ class LinearSVCCV(LinearSVC):
         self.store_dual = store_dual
         self.probability = probability
         self.keep = keep
+        self.device = device
 
     def fit(
         self,
@@ -109,10 +113,11 @@ class LinearSVCCV(LinearSVC):
         Ctrl-C ends the fit after the epochs at hand, with a model and its gap.
         """
         began = time.perf_counter()
-        if is_remote(X) or is_stored(X):
+        if is_remote(X) or is_stored(X) or is_on_device(X):
             raise TypeError(
-                "LinearSVCCV needs all rows in this memory; of rows on disk or on a cluster, fit a "
-                "LinearSVC for each C, or use bridle.path, and score on rows held out"
+                'LinearSVCCV needs all rows in this memory (device="cuda" copies them once); of '
+                "rows elsewhere, fit a LinearSVC for each C, or use bridle.path, and score on rows "
+                "held out"
             )
         X, found = validate_data(self, X, y, **MATRIX)
         y = checked_labels(found)

@@ -29,6 +29,7 @@ from bridle.objective.losses import Hinge, Loss
 from bridle.objective.point import Point
 from bridle.objective.rounding import ZERO, Interval
 from bridle.problems.linear import LinearProblem
+from bridle.rows.cuda.device import Where
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -162,18 +163,22 @@ def path(
     max_seconds: float | None = None,
     seed: int = 0,
     n_threads: int | None = None,
+    device: Where = "cpu",
     callback: Callable[[PathPoint], None] | None = None,
 ) -> Path:
     """Solve for every C from C_min to C_max to a certified relative gap.
 
     X may be on disk or on a cluster: StoredRows or DaskRows, with y=None, or a collection of Dask.
+    device: as in `LinearProblem`; rows are copied there once.
     """
     if not 0 < C_min <= C_max < math.inf:
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
     if not 0 < gap < 1:
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
     task = Task(C_min, loss, bias, bias_scale)
-    problem = linear_problem(X, y, task, sample_weight=sample_weight, n_threads=n_threads)
+    problem = linear_problem(
+        X, y, task, sample_weight=sample_weight, n_threads=n_threads, device=device
+    )
     stop: Stop = Gap(gap / 4) | Epochs(10**5)
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)

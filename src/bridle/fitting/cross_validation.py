@@ -79,7 +79,7 @@ def choose_cost(
     Cs: how many values to try, or these values. Rows count by their weights and by those of their
     classes, as they do in the objective.
     """
-    problems = AgainstRest(X, labels, task, None, effort.n_threads)
+    problems = AgainstRest(X, labels, task, None, effort.n_threads, effort.device)
     grid = _grid(Cs, problems.base)
     row = np.ones(problems.n_rows) if weights is None else weights
     costs = [_held_out(row, rows, labels, task) for rows in folds]
@@ -127,7 +127,7 @@ def _run_all(
     interrupted: Callable[[], bool],
 ) -> list[_Run]:
     """One run over all C for each fold and class, in parallel threads."""
-    workers = min(problems.n_threads, len(jobs))
+    workers = min(problems.n_threads, len(jobs), problems.most_at_once)
     stop = effort.stop | Interrupted(interrupted)
     shares, tol = Shares(stop, len(jobs), workers), effort.stop.gap
     assert tol is not None
@@ -208,8 +208,7 @@ class _Solved:
     def of(cls, problem: LinearProblem, solution: Solution) -> _Solved:
         """The look is the certificate's, where that has kept what it saw."""
         scores = solution.scores
-        if scores is None:
-            scores = problem.scores(solution.w, solution.b)
+        scores = problem.scores(solution.w, solution.b) if scores is None else np.asarray(scores)
         joined = problem.join(solution.w, solution.b)
         error = quick_error(problem.rows, joined) + gamma(16) * abs(solution.b)
         sums = Sums.of(problem, solution)
@@ -246,7 +245,7 @@ class _Solved:
         are at their bound, that is all the way.
         """
         start = start_at(C, self.problem, self.solution)
-        alpha = self.solution.alpha
+        alpha = np.asarray(self.solution.alpha)
         d = start.alpha - alpha
         moving = np.count_nonzero(d)
         if not self.problem.loss.unit_slope or not 0 < 2 * moving < np.count_nonzero(alpha):

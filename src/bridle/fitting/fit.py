@@ -38,6 +38,7 @@ from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.objective.losses import loss_from
 from bridle.objective.point import Point
+from bridle.rows.cuda.matrix import fingerprint_on_device, is_on_device
 from bridle.rows.homes import home_of
 from bridle.solving.many import Watcher, without_dual
 from bridle.solving.solution import Solution
@@ -205,7 +206,11 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     task, effort, extras = how.task, how.effort, how.extras
     _check_combination(task, extras)
     # Where SciPy computes with it, the columns are looked at before; the core does it by itself.
-    X = as_matrix(rows) if extras.scale or task.kernel is not None else readable(rows)
+    if is_on_device(rows):
+        refuse("cuda", extras.wanted)
+        X = rows
+    else:
+        X = as_matrix(rows) if extras.scale or task.kernel is not None else readable(rows)
     weights = row_weights(sample_weight, X.shape[0])
     labels = encode(y, weights)
     assert labels.codes is not None
@@ -221,8 +226,9 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
         from bridle.fitting.folds import shared
 
         effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
-    problems = problems_in_memory(solved, labels, task, costs, effort.n_threads)
-    name = fingerprint_of_checked(X, np.asarray(y))
+    problems = problems_in_memory(solved, labels, task, costs, effort.n_threads, effort.device)
+    named = fingerprint_on_device if is_on_device(X) else fingerprint_of_checked
+    name = named(X, np.asarray(y))
     known = (name, weights is not None or validation is not None, False)
     found = _solved(
         problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
@@ -350,7 +356,7 @@ class _Tally:
     def see(self, k: int, solution: Solution) -> None:
         """The scores of all rows by function k, if its certificate kept them; the first wins."""
         scores = solution.scores
-        if scores is None or len(scores) != self._n_rows:
+        if not isinstance(scores, np.ndarray) or len(scores) != self._n_rows:
             return
         with self._lock:
             self._waiting -= 1

@@ -13,6 +13,7 @@ from bridle.fitting.solutions import Solutions
 from bridle.models.deciding import MultiClass, check_multi_class
 from bridle.objective.bias import Bias
 from bridle.objective.losses import Hinge, Loss
+from bridle.rows.cuda.device import Where
 from bridle.solvers import Solver
 from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.loop import DEFAULT_STOP
@@ -32,7 +33,7 @@ class Effort:
 
     stop: a rule `Seconds` in it is for all problems together. watch: sees the number of each
     problem and its newest record, and may end it. keep: which iterates the solutions are, the
-    "best" or the "final" ones, as in `solve`.
+    "best" or the "final" ones, as in `solve`. device: as in `LinearProblem`.
     """
 
     solver: str | Solver = "auto"
@@ -42,6 +43,7 @@ class Effort:
     watch: Watcher | None = None
     checkpoint: Any = None  # a Checkpoint; on a cluster, a folder
     keep: Keep = "best"
+    device: Where = "cpu"
 
 
 def solve_problems(
@@ -109,7 +111,7 @@ def solve_multiclass(
     chosen = None if kernel is None else KernelChoice(kernel)
     task = Task(C, loss, bias, bias_scale, multi_class, cost=cost, kernel=chosen)
     how = Effort(**effort)
-    problems = problems_in_memory(X, labels, task, sample_weight, how.n_threads)
+    problems = problems_in_memory(X, labels, task, sample_weight, how.n_threads, how.device)
     return solve_problems(problems, how, start=start, take=take, validation=validation)
 
 

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.errors import DeviceError
 from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.arrays import Array
@@ -33,6 +34,8 @@ from bridle.objective.bias import Bias
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
 from bridle.problems.linear import LinearProblem
+from bridle.rows.cuda.device import Where
+from bridle.rows.cuda.matrix import is_on_device
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
@@ -106,10 +109,17 @@ def linear_problem(
     *,
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
+    device: Where = "cpu",
 ) -> LinearProblem:
     """One problem of labels -1 and +1, wherever the rows are."""
     return LinearProblem(
-        rows, y, task.C, sample_weight=sample_weight, n_threads=n_threads, **task.formula
+        rows,
+        y,
+        task.C,
+        sample_weight=sample_weight,
+        n_threads=n_threads,
+        device=device,
+        **task.formula,
     )
 
 
@@ -201,13 +211,23 @@ class Problems:
         return table
 
 
+SHARING = 4  # problems that share a GPU: while one waits for this process, others compute
+
+
 class _InMemory(Problems):
     def __init__(
-        self, X: Any, labels: Labels, task: Task, costs: ArrayLike | None, n_threads: int | None
+        self,
+        X: Any,
+        labels: Labels,
+        task: Task,
+        costs: ArrayLike | None,
+        n_threads: int | None,
+        device: Where = "cpu",
     ) -> None:
         if labels.n_classes < 2:
             raise ValueError(f"there must be at least two classes, got {labels.n_classes}")
-        self.X, self.n_threads = readable(X), check_threads(n_threads)
+        self.X = X if is_on_device(X) else readable(X)
+        self.n_threads, self.device = check_threads(n_threads), device
         self.n_rows, self.n_features = self.X.shape
         super().__init__(task.settled(self.n_rows), labels)
         self.costs = None if costs is None else np.asarray(costs, np.float64)
@@ -227,14 +247,20 @@ class AgainstRest(_InMemory):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.base = linear_problem(
-            self.X, self.signs(0), self.task, sample_weight=self.costs, n_threads=self.n_threads
-        )
-        self.workers = min(self.n_threads, len(self))
+            self.X, self.signs(0), self.task, sample_weight=self.costs, n_threads=self.n_threads,
+            device=self.device,
+        )  # fmt: skip
+        self.workers = min(self.n_threads, len(self), self.most_at_once)
+
+    @property
+    def most_at_once(self) -> int:
+        """Problems that may be solved at a time: few, where all of them share a GPU."""
+        return SHARING if self.base.place.startswith("cuda") else len(self) * 1024
 
     def problem(self, k: int) -> LinearProblem:  # noqa: D102
         if len(self) == 1:
             return self.base
-        threads = self.n_threads // self.workers
+        threads = max(1, self.n_threads // self.workers)
         return self.base.variant(y=self.signs(k), n_threads=threads)
 
 
@@ -253,7 +279,7 @@ class PairOfClasses(_InMemory):
         rows = self.rows_of(k)
         return linear_problem(
             self.X[rows], self.signs(k, rows), self.task, sample_weight=self._weights[rows],
-            n_threads=self.n_threads // self.workers,
+            n_threads=self.n_threads // self.workers, device=self.device,
         )  # fmt: skip
 
 
@@ -262,6 +288,10 @@ class Jointly(_InMemory):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        if self.device == "cuda":
+            raise DeviceError(
+                'device="cuda" has no multi_class="crammer_singer": choose "ovr" or "ovo"'
+            )
         self.base = joint_problem(
             self.X, self.codes(), self.labels.n_classes, self.task, sample_weight=self.costs,
             n_threads=self.n_threads,
@@ -411,13 +441,18 @@ class ClusterProblems(Problems):
 
 
 def problems_in_memory(
-    X: Any, labels: Labels, task: Task, costs: ArrayLike | None, n_threads: int | None
+    X: Any,
+    labels: Labels,
+    task: Task,
+    costs: ArrayLike | None,
+    n_threads: int | None,
+    device: Where = "cpu",
 ) -> _InMemory:
     """Those of the task, on rows in memory. costs: the weight of each row, its class's included."""
     if task.kernel is not None:
-        return KernelProblems(X, labels, task, costs, n_threads)
+        return KernelProblems(X, labels, task, costs, n_threads, device)
     ways = {"ovr": AgainstRest, "ovo": PairOfClasses, "crammer_singer": Jointly}
-    return ways[task.multi_class](X, labels, task, costs, n_threads)
+    return ways[task.multi_class](X, labels, task, costs, n_threads, device)
 
 
 def rows_of_pair(codes: Codes, sides: tuple[int, int | None], weights: Array) -> Indices:

@@ -78,6 +78,10 @@ WAYS: dict[str, Way] = {
         | _same(_CHECKPOINTS, "every", "resume"),
         "--dask has no {name}: {why}",
     ),
+    "cuda": Way(
+        "{name} {why}; these are on a GPU",
+        _same(_NEEDS_ROWS, "scale", "early_stopping", "probability"),
+    ),
     "stream": Way(
         "a stream is learned without {name}: {why}",
         _same(

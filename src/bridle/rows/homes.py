@@ -48,7 +48,9 @@ def sides_of(
     for mark, (home, module) in HOMES.items():
         if hasattr(X, mark):
             if check_where(device) == "cuda":
-                raise DeviceError(f'device="cuda" takes rows in memory; these are on {PLACES[home]}')
+                raise DeviceError(
+                    f'device="cuda" takes rows in memory; these are on {PLACES[home]}'
+                )
             found: Sides = importlib.import_module(module).sides_of(
                 X, y, sample_weight, C=C, loss=loss, bias=bias, bias_scale=bias_scale,
                 n_threads=n_threads, **elsewhere,

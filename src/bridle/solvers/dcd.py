@@ -31,11 +31,11 @@ class DualCoordinateDescent(Solver):
     """Dual coordinate descent with shrinking, in bucketed order.
 
     bucket: how many neighbouring rows stay together when the order is shuffled.
-    asynchronous: on a GPU, whether rows take their steps without waiting for others, so that two runs
-    differ. If not, they take them in rounds that all see the same weights: the same bits every time.
     blocks: how many parts of the rows are visited at the same time, where there is enough work: as
     many threads help with the epochs. The result depends on the blocks, never on the threads. Two
     blocks take a few percent more visits than one; more take more.
+    asynchronous: on a GPU, whether rows take their steps without waiting for each other, so that no
+    two runs are the same. If not, they take them in rounds that see the same weights.
     """
 
     bucket: int = 32

@@ -138,7 +138,7 @@ class Saver:
         point = SavedPoint(
             identity=self.identity, solver=self.solver, step=self._steps + iterate.step,
             epoch=self._epochs + iterate.epoch, w=iterate.w, b=float(iterate.b),
-            alpha=iterate.alpha,
+            alpha=None if iterate.alpha is None else np.asarray(iterate.alpha),
         )  # fmt: skip
         write_container(self.settings.path, Content(point.kind, *point.parts()))
         self._saved_step = iterate.step

@@ -7,6 +7,7 @@ time, which macros name. NVRTC compiles them when they are first used; CuPy keep
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -63,6 +64,10 @@ def find_device() -> Device:
     return Device(cupy)
 
 
+class _Thread(threading.local):
+    set = False  # whether this thread has its stream
+
+
 class Device:
     """A GPU: its arrays (`xp` is CuPy), its kernels, and copies to it and from it."""
 
@@ -70,6 +75,7 @@ class Device:
         self.xp = xp
         self._modules: dict[tuple[Any, ...], Any] = {}
         self.started = False  # whether kernels have run in this process
+        self._here = _Thread()
 
     @cached_property
     def properties(self) -> Mapping[str, Any]:
@@ -96,11 +102,18 @@ class Device:
 
     def kernel(self, source: str, name: str, **macros: Any) -> Any:
         """A kernel of a source, called as kernel((blocks,), (threads,), arguments)."""
+        self._own_stream()
         key, self.started = (source, *sorted(macros.items())), True
         if key not in self._modules:
             options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
             self._modules[key] = self.xp.RawModule(code=source_text(source), options=options)
         return self._modules[key].get_function(name)
+
+    def _own_stream(self) -> None:
+        """Problems that are solved in threads of their own do not wait for each other."""
+        if threading.current_thread() is not threading.main_thread() and not self._here.set:
+            self.xp.cuda.Stream.ptds.use()
+            self._here.set = True
 
     def put(self, values: NDArray[Any]) -> Any:
         """A copy on the device."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from bridle.files.fingerprint import fingerprint_of, sampled_rows
 from bridle.matrix.csr import row_slice
 from bridle.matrix.door import FLOATS, canonical, is_sparse, readable
-from bridle.rows.cuda.device import C_TYPES, Device
+from bridle.rows.cuda.device import C_TYPES, Device, find_device
 
 # What arrays on a device have in common, whoever made them.
 MARK = "__cuda_array_interface__"
@@ -70,7 +71,7 @@ class DeviceMatrix:
     @property
     def macros(self) -> dict[str, Any]:
         """For kernels of these rows: types, and threads to a row."""
-        types = {"VALUE": C_TYPES[self.values.dtype.str[1:]]}
+        types: dict[str, Any] = {"VALUE": C_TYPES[self.values.dtype.str[1:]]}
         if self.dense:
             types["DENSE"] = 1
         else:
@@ -125,3 +126,33 @@ def host_matrix(X: Any, in_order: bool = True) -> Any:
 def host_range(X: Any, begin: int, end: int) -> Any:
     """Some of its rows."""
     return row_slice(X, begin, end)
+
+
+def some_rows(X: Any, chosen: Any) -> Any:
+    """A copy in this memory of some rows of a matrix on the device."""
+    device = find_device()
+    rows = X if hasattr(X, "indptr") else adopted(device, X)
+    return rows[device.xp.asarray(chosen)].get()
+
+
+def fingerprint_on_device(X: Any, y: Any) -> str:
+    """As `bridle.matrix.fingerprint` names the same rows in this memory."""
+    chosen = sampled_rows(int(X.shape[0]))
+    rows, place = some_rows(X, chosen), {row: k for k, row in enumerate(chosen)}
+
+    def row(i: int) -> tuple[Any, Any, Any]:
+        if not is_sparse(rows):
+            values = rows[place[i]]
+            return np.flatnonzero(values), values[values != 0], y[i]
+        own = slice(rows.indptr[place[i]], rows.indptr[place[i] + 1])
+        return rows.indices[own], rows.data[own], y[i]
+
+    return fingerprint_of((int(X.shape[0]), int(X.shape[1])), (len(y),), row)
+
+
+def fetched(values: Any) -> Any:
+    """A vector in this memory, wherever it was; None is None."""
+    if values is None or not is_on_device(values):
+        return values
+    device = find_device()
+    return device.get(adopted(device, values))

@@ -36,7 +36,8 @@ class ResidentVector:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of its entries."""
-        return np.dtype(self.on_device.dtype)
+        found: np.dtype[Any] = self.on_device.dtype
+        return found
 
     def __len__(self) -> int:
         return self.shape[0]

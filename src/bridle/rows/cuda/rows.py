@@ -8,6 +8,7 @@ fixed order.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -23,7 +24,16 @@ from bridle.objective import rounding
 from bridle.objective.rounding import TINY, Interval, U, gamma
 from bridle.rows.base import DESCENT, PASSES, ClippedSum
 from bridle.rows.cuda.device import Device, find_device
-from bridle.rows.cuda.matrix import DeviceMatrix, adopt, host_matrix, host_range, is_on_device, put
+from bridle.rows.cuda.matrix import (
+    DeviceMatrix,
+    adopt,
+    fingerprint_on_device,
+    host_matrix,
+    host_range,
+    is_on_device,
+    put,
+    some_rows,
+)
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
@@ -81,7 +91,7 @@ class CudaRows:
         target = min(RANGE, room // 3)
         n = max(2, -(-nbytes // max(1, target)))
         edges = _edges(self.X, n)
-        self._ranges = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b]
+        self._ranges = [slice(a, b) for a, b in itertools.pairwise(edges) if a < b]
 
     def _scan(self) -> None:
         """Checks every entry, and finds |x_i|^2 and the largest of everything."""
@@ -139,7 +149,8 @@ class CudaRows:
 
     @property
     def dtype(self) -> np.dtype[Any]:  # noqa: D102
-        return np.dtype(self.X.dtype if self._matrix is None else self._matrix.values.dtype)
+        found: np.dtype[Any] = self.X.dtype if self._matrix is None else self._matrix.values.dtype
+        return found
 
     @cached_property
     def squared_norms(self) -> Array:
@@ -327,18 +338,12 @@ class CudaRows:
         return out
 
     def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
-        return MemoryRows(self._in_memory()[chosen], self.constant, self.n_threads)
+        some = some_rows(self.X, chosen) if is_on_device(self.X) else self.X[chosen]
+        return MemoryRows(some, self.constant, self.n_threads)
 
     def fingerprint(self, y: Any) -> str:  # noqa: D102
-        return fingerprint_of_checked(self._in_memory(), y)
-
-    def _in_memory(self) -> Any:
-        if not is_on_device(self.X):
-            return self.X
-        if hasattr(self.X, "indptr"):
-            return self.X.get()
-        assert self._matrix is not None
-        return self.device.get(self._matrix.values)
+        named = fingerprint_on_device if is_on_device(self.X) else fingerprint_of_checked
+        return named(self.X, y)
 
 
 def _widened(value: Interval, error: float) -> Interval:

@@ -20,7 +20,7 @@ from bridle.objective.rounding import TINY, Interval, U, gamma
 from bridle.objective.scaling import check_range, costs
 from bridle.rows.base import Findings, Judged, balance, draw, quick_error
 from bridle.rows.cuda.device import Device
-from bridle.rows.cuda.matrix import is_on_device
+from bridle.rows.cuda.matrix import fetched
 from bridle.rows.cuda.placing import unfit
 from bridle.rows.cuda.resident import ResidentVector
 from bridle.rows.cuda.rows import BLOCKS, NULL, THREADS, CudaRows
@@ -45,8 +45,8 @@ class CudaSides:
         bias_precision: float,
     ) -> None:
         self.rows, self.loss, self.C, self.bias_precision = rows, loss, C, bias_precision
-        self.sample_weight = check_weights(_here(rows.device, sample_weight), rows.n_rows)
-        self.y = check_labels(_here(rows.device, y), rows.n_rows)
+        self.sample_weight = check_weights(fetched(sample_weight), rows.n_rows)
+        self.y = check_labels(fetched(y), rows.n_rows)
         self.signs = rows.device.put(self.y.astype(np.int8))
         self._set_costs()
 
@@ -328,10 +328,3 @@ def sides_on_device(
     sides = CudaSides(rows, y, sample_weight, C, loss, bias_precision(bias, bias_scale))
     sides.place = place
     return sides
-
-
-def _here(device: Device, values: Any) -> Any:
-    """A vector in this memory, wherever it was."""
-    if values is None or not is_on_device(values):
-        return values
-    return device.get(device.xp.asarray(values))

@@ -2,7 +2,7 @@
 
 Steps of rows that share features get in each other's way: each is exact for the weights that it has
 seen, which lack the steps of the others. What a pass should have gained, were they alone, is summed
-as it goes; what it has gained is the rise of the dual value. Their ratio says how much they collide.
+as it goes; what it has gained is the rise of the dual value. The ratio says how much they collide.
 Where it is low, fewer rows take their steps at once, and each more carefully: with curvatures as if
 the others moved the same features the same way (Richtarik & Takac, "Parallel coordinate descent
 methods for big data optimization", 2016). A pass after which the dual value has not risen is taken
@@ -243,7 +243,7 @@ class Descent:
             self.pace = Pace(max(1, self.n_useful // 16), level=2)
 
     def _rows_before(self) -> float:
-        return 2.0 * self.mean_cost * self.mean_norm * self.n_useful
+        return float(2.0 * self.mean_cost * self.mean_norm * self.n_useful)
 
     def sigma(self, n_inside: int) -> float:
         """How far the bias follows: see proximal_sigma in core/linear/proximal_bias.hpp."""
@@ -347,9 +347,7 @@ class Descent:
     def _sum_up(self) -> None:
         """The parts of the dual value, from alpha and w as they are."""
         parts = self.device.xp.empty((3, BLOCKS))
-        kernel = self.device.kernel(
-            "descent", "dual_parts", **self._types(), **self.sides.macros
-        )
+        kernel = self.device.kernel("descent", "dual_parts", **self._types(), **self.sides.macros)
         kernel((BLOCKS,), (THREADS,), (
             *self.sides.arguments, np.int64(self.rows.n_rows), self.alpha,
             np.int64(self.rows.n_features), self.w, parts,
@@ -469,9 +467,7 @@ def _affine(n: int, seed: int) -> tuple[int, int]:
             return factor, shift
 
 
-def descend(
-    problem: LinearProblem, *, start: Any, rng: _core.Rng, asynchronous: bool
-) -> Iterates:
+def descend(problem: LinearProblem, *, start: Any, rng: _core.Rng, asynchronous: bool) -> Iterates:
     """One iterate after each pass over the active rows."""
     descent = Descent(problem, start, asynchronous)
     watch = ByVisits(warm=descent.warm)
