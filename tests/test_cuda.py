@@ -134,7 +134,8 @@ def test_a_point_is_judged_as_on_the_processor(device, loss, bias):
         assert other.primal == pytest.approx(one.primal, rel=1e-12)
         if own is not None:
             assert other.dual == pytest.approx(one.dual, rel=1e-10)
-            assert other.b == pytest.approx(one.b, rel=1e-9, abs=1e-9)
+            if loss == "squared_hinge":  # of the hinge, any b between two breakpoints may be best
+                assert other.b == pytest.approx(one.b, rel=1e-9, abs=1e-9)
 
 
 def cells():
