@@ -19,7 +19,7 @@ from bridle.rows.cuda.device import PIECE, check_where, find_device, missing
 from bridle.rows.cuda.placing import place
 from bridle.rows.cuda.rows import CudaRows
 from bridle.rows.cuda.sides import CudaSides
-from bridle.solvers.shared.on_device import Bias, Descent, Pace
+from bridle.solvers.shared.on_device import DeviceBias, DeviceDescent, DevicePace
 from click.testing import CliRunner
 
 from device_on_host import COMPILER, HostDevice
@@ -214,35 +214,37 @@ def test_steps_that_collide_are_taken_back():
     X = np.ones((256, 2))
     y = np.where(np.arange(256) % 8 == 0, -1.0, 1.0)
     _, there = both(HostDevice(), X, y, 10.0)
-    descent = Descent(there, None, asynchronous=False)
-    descent.stochastic, descent.pace = False, Pace(256)
+    descent = DeviceDescent(there, None, asynchronous=False)
+    descent.stochastic, descent.pace = False, DevicePace(256)
     rng, duals = bridle._core.Rng(0), [descent.dual]
     for _ in range(6):
         descent.epoch(rng)
         duals.append(descent.dual)
     assert np.all(np.diff(duals) >= 0)
     assert duals[-1] > duals[0]
-    assert descent.pace.floor > 0
+    assert descent.pace.level > 0
 
 
 def test_the_pace_follows_what_passes_gain():
-    pace = Pace(64)
-    assert (pace.groups, pace.caution) == (64, 0.0)
+    pace = DevicePace(1024)
+    assert (pace.groups, pace.caution) == (1024, 0.0)
     pace.learn(0.1)
-    assert pace.groups == 32
-    assert 0 < pace.caution < 31
-    pace.learn(0.95)
+    assert pace.groups == 512
+    for _ in range(pace.patience):
+        pace.learn(0.95)
     assert pace.level == 0
-    pace.fell()
-    pace.learn(0.95)
-    assert pace.level == pace.floor == 1
+    patience = pace.patience
+    pace.slow_down()
+    assert pace.patience > patience
     while not pace.alone:
-        pace.fell()
+        careful = pace.caution > 0
+        pace.slow_down()
+    assert careful
     assert pace.caution == 0.0
 
 
 def test_the_bias_is_that_of_the_compiled_descent():
-    bias = Bias(4.0, 0.25)
+    bias = DeviceBias(4.0, 0.25)
     bias.balance = 3.0
     bias.start(0.5)
     assert bias.value == pytest.approx(0.25)

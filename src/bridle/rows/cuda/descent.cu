@@ -13,7 +13,7 @@
 #define KEPT 4 // entries of a row that each lane keeps between gathering and adding
 
 struct Seen {
-  double gap, gradients, moved, inside, gain, visits;
+  double gap, gradients, moved, inside, gain, visits, rested;
 };
 
 __device__ inline VALUE gap_at(VALUE p, VALUE alpha, VALUE cost) {
@@ -45,7 +45,7 @@ extern "C" __global__ void visit(
   const Costs of = THE_COSTS;
   const Order order{active, n_active, chunk, n_chunks, factor, shift};
   const bool stochastic = rows_before >= 0;
-  Seen seen{0, 0, 0, 0, 0, 0};
+  Seen seen{0, 0, 0, 0, 0, 0, 0};
   Int turn = begin_turn + group();
   for (;; turn += groups()) {
 #ifndef FROZEN
@@ -63,7 +63,7 @@ extern "C" __global__ void visit(
 #ifdef FROZEN
     const double before_us = rows_seen;
 #else
-    const double before_us = rows_seen + double(turn - begin_turn) * chunk;
+    const double before_us = rows_seen + double(turn) * chunk;
 #endif
     const double scale =
         stochastic ? (rows_in_all + rows_before) / (before_us + rows_before) : 1.0;
@@ -75,7 +75,7 @@ extern "C" __global__ void visit(
         continue;
       // Gather.
       VALUE x[KEPT];
-      Int column[KEPT];
+      COLUMN column[KEPT];
       VALUE score = 0;
 #pragma unroll
       for (int r = 0; r < KEPT; ++r) {
@@ -109,6 +109,7 @@ extern "C" __global__ void visit(
         if (gradient > VALUE(shrink_beyond)) {
           if (lane() == 0)
             resting[i] = 1;
+          seen.rested += 1;
           continue;
         }
         projected = gradient < 0 ? gradient : 0;
@@ -116,6 +117,7 @@ extern "C" __global__ void visit(
         if (gradient < -VALUE(shrink_beyond)) {
           if (lane() == 0)
             resting[i] = 1;
+          seen.rested += 1;
           continue;
         }
         projected = gradient > 0 ? gradient : 0;
@@ -170,8 +172,9 @@ extern "C" __global__ void visit(
     }
   }
   // Each block has its own sums; they go on from launch to launch.
-  const double all[] = {seen.gap, seen.gradients, seen.moved, seen.inside, seen.gain, seen.visits};
-  for (int k = 0; k < 6; ++k) {
+  const double all[] = {seen.gap,  seen.gradients, seen.moved, seen.inside,
+                        seen.gain, seen.visits,    seen.rested};
+  for (int k = 0; k < 7; ++k) {
     const double sum = block_sum(lane() == 0 ? all[k] : 0);
     if (threadIdx.x == 0)
       parts[k * Int(gridDim.x) + blockIdx.x] += sum;

@@ -74,6 +74,7 @@ class Device:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
         self._modules: dict[tuple[Any, ...], Any] = {}
+        self._kernels: dict[tuple[Any, ...], Any] = {}
         self.started = False  # whether kernels have run in this process
         self._here = _Thread()
 
@@ -103,11 +104,14 @@ class Device:
     def kernel(self, source: str, name: str, **macros: Any) -> Any:
         """A kernel of a source, called as kernel((blocks,), (threads,), arguments)."""
         self._own_stream()
-        key, self.started = (source, *sorted(macros.items())), True
-        if key not in self._modules:
-            options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
-            self._modules[key] = self.xp.RawModule(code=source_text(source), options=options)
-        return self._modules[key].get_function(name)
+        named = (source, name, *macros.items())
+        if named not in self._kernels:
+            key, self.started = (source, *sorted(macros.items())), True
+            if key not in self._modules:
+                options = ("-std=c++17", *(f"-D{macro}={value}" for macro, value in macros.items()))
+                self._modules[key] = self.xp.RawModule(code=source_text(source), options=options)
+            self._kernels[named] = self._modules[key].get_function(name)
+        return self._kernels[named]
 
     def _own_stream(self) -> None:
         """Problems that are solved in threads of their own do not wait for each other."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,14 @@ class DeviceMatrix:
         arrays = (self.offsets, self.columns, self.values)
         return sum(int(array.nbytes) for array in arrays if array is not None)
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Any, ...]:
         """As kernels take a MATRIX."""
         null = np.uint64(0)
         columns = (null, null) if self.dense else (self.offsets, self.columns)
         return (*columns, self.values, np.int64(self.n_features))
 
-    @property
+    @cached_property
     def macros(self) -> dict[str, Any]:
         """For kernels of these rows: types, and threads to a row."""
         types: dict[str, Any] = {"VALUE": C_TYPES[self.values.dtype.str[1:]]}

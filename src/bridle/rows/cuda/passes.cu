@@ -2,6 +2,8 @@
 //
 // A sum of whole numbers does not depend on the order in which they are added, so atomics may add
 // a_i x_ij / quantum, rounded to whole numbers. The quantum is so large that no sum overflows.
+// Features that most rows have would make all of them wait for each other: there are several copies
+// of the sums, and each block adds to one.
 
 // What may not be: 1 a value that is not finite, 2 a column out of bounds or offsets that fall,
 // 4 columns that are not in order. Writes |x_i|^2 and, of each block, the longest row, its entries
@@ -48,8 +50,10 @@ extern "C" __global__ void scan(MATRIX, Int n_rows, Int n_entries, double consta
 // scores_i = w.x_i; sums_j += a_i x_ij / quantum of rows whose a_i is not 0. Either may be left out.
 extern "C" __global__ void look(MATRIX, Int n_rows, double constant, const double *w,
                                 double *scores, const double *a, double per_quantum,
-                                unsigned long long *sums) {
+                                Int n_copies, unsigned long long *sums) {
   const Matrix rows = THE_MATRIX;
+  if (sums)
+    sums += blockIdx.x % n_copies * n_features;
   for (Int i = group(); i < n_rows; i += groups()) {
     const Int begin = rows.begin(i), end = rows.end(i);
     const double times = a ? a[i] : 0;

@@ -44,6 +44,8 @@ NULL = np.uint64(0)
 # Fixed point: sums of magnitude up to 1 have so many bits after the point.
 BITS = 62
 
+COPIES, COPIED = 8, 1 << 22  # of the sums of features, and their entries altogether
+
 # Of the device's free memory, rows may take so much; what is left is for vectors.
 SHARE = 0.8
 RANGE = 1 << 30  # bytes of a range, where they do not fit
@@ -110,6 +112,7 @@ class CudaRows:
         self.most_entries = int(self.device.get(most)[0]) + 1
         self.largest_entry = float(self.device.get(largest)[0])
         top, n = float(self.device.get(self.norms.max())), self.most_entries
+        self.mean_norm = float(self.device.get(self.norms.mean()))
         self.largest_length = Interval.around(top, gamma(n + 8) * top + n * TINY).root().high
 
     def _complain(self, found: int) -> None:
@@ -137,6 +140,11 @@ class CudaRows:
         other = copy.copy(self)
         other.n_threads = check_threads(n_threads)
         return other
+
+    @property
+    def dense(self) -> bool:
+        """Whether every entry is stored."""
+        return not hasattr(self.X, "indptr")
 
     @property
     def resident(self) -> bool:
@@ -210,44 +218,54 @@ class CudaRows:
         (combined, _), scores = self._look(a, w)
         return combined, scores
 
-    def combined(self, a: Any) -> tuple[Array, float]:
+    def combined(self, a: Any, sizes: tuple[float, float] | None = None) -> tuple[Array, float]:
         """sum a_i x_i, and the length of its error, at most."""
-        return self._look(a, None)[0]
+        return self._look(a, None, sizes)[0]
 
-    def look(self, a: Any, w: Array) -> tuple[Array, float, Any]:
-        """Sum a_i x_i, the length of its error, and the scores of w, in one pass."""
-        (combined, drift), scores = self._look(a, w)
+    def look(
+        self, a: Any, w: Array, sizes: tuple[float, float] | None = None
+    ) -> tuple[Array, float, Any]:
+        """Sum a_i x_i, the length of its error, and the scores of w, in one pass.
+
+        sizes: sum |a_i| or a little more, and sum a_i, where they are known.
+        """
+        (combined, drift), scores = self._look(a, w, sizes)
         return combined, drift, scores
 
-    def _look(self, a: Any, w: Array | None) -> tuple[tuple[Array, float], Any]:
+    def _look(
+        self, a: Any, w: Array | None, sizes: tuple[float, float] | None = None
+    ) -> tuple[tuple[Array, float], Any]:
         """The one pass. Either vector may be None."""
         xp, sums = self.device.xp, None
         a = None if a is None else self.put(a)
         weights = NULL if w is None else self.put(w)
         scores = None if w is None else xp.empty(self.n_rows)
         size = balance = quantum = 0.0
+        n = self.n_features
+        copies = 1 if self.dense else max(1, min(COPIES, COPIED // n))
         if a is not None:
-            size, balance = self._sizes(a)
+            size, balance = self._sizes(a) if sizes is None else sizes
             quantum = self._quantum(size)
-            dense = not hasattr(self.X, "indptr")
-            sums = xp.zeros(self.n_features, np.float64 if dense else np.uint64)
+            sums = xp.zeros(n) if self.dense else xp.zeros((copies, n), np.uint64)
         for part, where in self.parts():
             own = a is not None and not part.dense
             if own or w is not None:
                 self._launch(
                     "look", part, part.n_rows, self.constant, weights,
                     NULL if scores is None else scores[where], a[where] if own else NULL,
-                    np.float64(1.0 / quantum if own else 0.0), sums if own else NULL,
+                    np.float64(1.0 / quantum if own else 0.0), np.int64(copies),
+                    sums if own else NULL,
                 )  # fmt: skip
             if a is not None and part.dense:
                 self._combine_dense(part, a[where], sums)
-        if a is None:
+        if sums is None:
             return (np.empty(0), 0.0), scores
-        found = self.device.get(sums)
-        summed = found if found.dtype == np.float64 else found.view(np.int64) * quantum
+        if self.dense:
+            summed = self.device.get(sums)
+        else:  # whole numbers: their sum has the same bits in any order
+            summed = self.device.get(sums.sum(axis=0)).view(np.int64) * quantum
         combined = np.append(summed, self.constant * balance)
-        fixed = found.dtype != np.float64
-        return (combined, self._drift(combined, size, quantum if fixed else 0.0)), scores
+        return (combined, self._drift(combined, size, quantum)), scores
 
     def _sizes(self, a: Any) -> tuple[float, float]:
         """sum |a_i|, or a little more, and sum a_i."""
@@ -268,9 +286,10 @@ class CudaRows:
         float64 each term goes through the additions of its thread and of the sum over them.
         """
         n = self.n_rows
-        terms = 2.0 if quantum else n / BLOCKS + self.n_parts + 64
+        terms = n / BLOCKS + self.n_parts + 64 if self.dense else 2.0
         products = gamma(terms + 16) * size * self.largest_length
-        fixed = 0.5 * quantum * math.sqrt(float(n) * self.nnz) * (1.0 + 1e-12)
+        entries = 0.0 if self.dense else float(n) * self.nnz
+        fixed = 0.5 * quantum * math.sqrt(entries) * (1.0 + 1e-12)
         # The constant feature has its own sum of the a_i.
         bias = gamma(self._roundings + 16) * size * abs(self.constant)
         underflow = n * math.sqrt(self.n_features + 1.0) * TINY

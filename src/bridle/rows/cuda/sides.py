@@ -188,7 +188,8 @@ class CudaSides:
             own = self._suggested(joined, b)
         alpha, share = self._settled(own, self._scales(own))
         signed = alpha * self.signs
-        combined, drift, scores = self.rows.look(signed, joined)
+        sizes = share[0].high, share[1].middle
+        combined, drift, scores = self.rows.look(signed, joined, sizes)
         judged = self._judged(share, combined, drift)
         error = quick_error(self.rows, joined)  # type: ignore[arg-type]
         if self.free:
@@ -262,7 +263,8 @@ class CudaSides:
 
     def dual_sums(self, alpha: Any) -> Judged:  # noqa: D102
         settled, share = self._settled(alpha)
-        combined, drift = self.rows.combined(settled * self.signs)
+        sizes = share[0].high, share[1].middle
+        combined, drift = self.rows.combined(settled * self.signs, sizes)
         return self._judged(share, combined, drift)
 
     def best_bias(self, scores: Any) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 BLOCKS_EACH = 4  # of THREADS threads, on every multiprocessor: as many rows as it takes at once
 CHUNK = 64  # neighbouring rows that one group of threads visits in turn
-ROUNDS = 64  # of an epoch with frozen weights
+AT_ONCE = 200_000  # rows to visit before the dual value is looked at, and no more than so often:
+PASSES = 8
 
-# Of what a pass should have gained: less than the first is too little, more than the second is
-# enough to go faster.
+# Of what passes should have gained: less than the first is too little; more than the second, for
+# a while, is enough to have more rows in flight.
 LITTLE, ENOUGH = 0.3, 0.8
 
-NAMES = ("gap", "gradients", "moved", "inside", "gain", "visits")
+NAMES = ("gap", "gradients", "moved", "inside", "gain", "visits", "rested")
 
 
 @dataclass
-class Bias:
+class DeviceBias:
     """The bias, held near a centre: see core/linear/proximal_bias.hpp."""
 
     precision: float  # 0 for a free bias, infinite for none
@@ -96,12 +97,15 @@ class Bias:
 
 
 @dataclass
-class Pace:
+class DevicePace:
     """How many rows take their steps at once, and how carefully: by how much they collide."""
 
     most: int  # groups of threads
     level: int = 0
-    floor: int = 0  # a level at which the dual value fell, and one more
+    patience: int = 4  # passes without trouble before the next attempt at more
+    calm: int = 0  # such passes
+
+    CAREFUL: ClassVar[int] = 5  # the level from which on rows mind each other
 
     @property
     def groups(self) -> int:
@@ -111,19 +115,23 @@ class Pace:
     @property
     def caution(self) -> float:
         """How many of the others count in a row's curvature."""
-        return min(1.0, 2.0 ** (self.level - 5)) * (self.groups - 1) if self.level else 0.0
+        if self.level < self.CAREFUL:
+            return 0.0
+        return min(1.0, 2.0 ** (self.level - self.CAREFUL - 3)) * (self.groups - 1)
 
-    def fell(self) -> None:
-        """The dual value did."""
-        self.level += 1
-        self.floor = self.level
+    def slow_down(self) -> None:
+        """Steps have collided."""
+        self.level, self.calm = self.level + 1, 0
+        self.patience = min(64, 2 * self.patience)
 
     def learn(self, gained: float) -> None:
-        """What part of what a pass should have gained it has."""
+        """What part of what passes should have gained they have."""
         if gained < LITTLE:
-            self.level += 1
-        elif gained > ENOUGH and self.level > self.floor:
-            self.level -= 1
+            self.slow_down()
+        elif gained > ENOUGH:
+            self.calm += 1
+            if self.calm >= self.patience and self.level > 0:
+                self.level, self.calm = self.level - 1, 0
 
     @property
     def alone(self) -> bool:
@@ -132,15 +140,13 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Epoch:
+class _Epoch:
     """What a pass saw and did."""
 
     visits: int
     gap: float
     dual: float
     whole: bool
-    inside: int
-    motion: float  # the root mean square of the projected gradients
 
 
 @dataclass
@@ -163,18 +169,52 @@ class _Work:
 
 
 @dataclass
-class Kept:
-    """A point to go back to."""
+class _Kept:
+    """A point to go back to, and the rows in play there."""
 
     alpha: Any
     w: Any
     sums: Any
-    balance: float
+    resting: Any
+    n_active: int
+    dual_parts: tuple[float, float, float]
     held_dual: float
 
 
+class _Report:
+    """One buffer for all that launches count and say, so that it is fetched at once."""
+
+    def __init__(self, xp: Any, n_passes: int, n_launches: int, blocks: int) -> None:
+        self.n_passes, self.size = n_passes, len(NAMES) * blocks
+        self._values = xp.zeros(1 + n_launches + n_passes * self.size + 3 * BLOCKS)
+        self.change = self._values[:1]  # of sum alpha_i y_i
+        self.tickets = iter(self._values[1 : 1 + n_launches, None].view(np.uint64))
+        self._seen = 1 + n_launches
+        self.blocks = blocks
+
+    def seen(self, k: int) -> Any:
+        """What blocks see in pass k."""
+        begin = self._seen + k * self.size
+        return self._values[begin : begin + self.size]
+
+    @property
+    def dual_parts(self) -> Any:
+        """The parts of the dual value, by blocks."""
+        return self._values[-3 * BLOCKS :]
+
+    def fetch(self, device: Any) -> tuple[list[dict[str, float]], tuple[float, ...]]:
+        """What each pass saw, and the parts of the dual value."""
+        values = device.get(self._values)
+        with np.errstate(all="ignore"):  # what has diverged is taken back
+            sums = values[self._seen : -3 * BLOCKS].reshape(-1, self.blocks).sum(axis=1).tolist()
+            dual = values[-3 * BLOCKS :].reshape(3, BLOCKS).sum(axis=1).tolist()
+        n = len(NAMES)
+        passes = [sums[k * n : (k + 1) * n] for k in range(self.n_passes)]
+        return [dict(zip(NAMES, each, strict=True)) for each in passes], tuple(dual)
+
+
 @dataclass
-class Descent:
+class DeviceDescent:
     """The dual point on the device, and passes of coordinate ascent over it."""
 
     problem: LinearProblem
@@ -182,41 +222,39 @@ class Descent:
     asynchronous: bool
     alpha: Any = field(init=False)
     w: Any = field(init=False)
-    bias: Bias = field(init=False)
-    pace: Pace = field(init=False)
+    bias: DeviceBias = field(init=False)
+    pace: DevicePace = field(init=False)
     shrink_beyond: float = math.inf
-    n_active: int = field(init=False)
+    n_active: int = field(init=False)  # rows that do not rest
+    n_listed: int = field(init=False)  # rows that passes look at, of which some may rest
 
     def __post_init__(self) -> None:
         sides = self.sides = self.problem.sides
         self.rows, self.device = sides.rows, sides.device
         xp, n = self.device.xp, self.rows.n_rows
         started = sides.start_alpha(self.start)
-        self.warm = bool(self.device.get(started.any()))
+        self.warm = self.start is not None and bool(self.device.get(started.any()))
         self.alpha = started.astype(self.rows.dtype)
         self.w = xp.zeros(self.rows.n_features + 1, self.rows.dtype)
-        self.change = xp.zeros(1)
-        self.ticket = xp.zeros(1, np.uint64)
         self.crowd: Any = None
-        constant = self.rows.constant
-        self.constant_squared = constant**2
-        self.mean_norm = max(0.0, float(self.device.get(self.rows.norms.mean())) - constant**2)
+        self.constant_squared = self.rows.constant**2
+        self.mean_norm = max(0.0, self.rows.mean_norm - self.constant_squared)
         self.mean_cost = sides.total_cost().middle / n
         self._set_useful()
-        self.bias = Bias(sides.bias_precision, 0.0 if self.start is None else float(self.start.b))
+        self.bias = DeviceBias(
+            sides.bias_precision, 0.0 if self.start is None else float(self.start.b)
+        )
         self.sums: Any = None
         self.quantum = 0.0
         if not self.asynchronous:
             self._freeze()
+        self._set_dual((0.0, 0.0, 0.0))
         if self.warm:
             self._set_weights(started)
         self.bias.start(self.sigma(n // 10))
         self._set_pace()
-        self.stochastic = not self.warm and math.isfinite(self._rows_before()) and (
-            self._rows_before() > 0
-        )  # fmt: skip
-        self.separable, self.squared = 0.0, 0.0
-        self._sum_up()
+        before = self._rows_before()
+        self.stochastic = not self.warm and 0 < before < math.inf
 
     def _set_useful(self) -> None:
         """Rows that cost nothing always rest."""
@@ -235,12 +273,15 @@ class Descent:
         macros = next(iter(self.rows.parts([0])))[0].macros
         self.lanes = int(macros["LANES"])
         self.most = max(1, BLOCKS_EACH * self.device.multiprocessors * THREADS // self.lanes)
-        # A bias answers all rows: few may be in flight at once.
-        part = 256 if self.bias.present else 32
-        groups = min(self.most, self.n_useful // part)
-        self.pace = Pace(max(1, groups))
         if not self.asynchronous:  # all of a round see the same weights
-            self.pace = Pace(max(1, self.n_useful // 16), level=2)
+            self.pace = DevicePace(max(1, self.n_useful // 16), level=2)
+            return
+        # A bias answers all rows: few may be in flight at once.
+        groups = max(1, min(self.most, self.n_useful // (256 if self.bias.present else 32)))
+        # Where costs are large, so are steps, and the more they collide.
+        reach = 16.0 * self.mean_cost * self.mean_norm
+        level = math.ceil(0.5 * math.log2(reach)) if 1 < reach < math.inf else 0
+        self.pace = DevicePace(groups, level=min(level, 4))
 
     def _rows_before(self) -> float:
         return float(2.0 * self.mean_cost * self.mean_norm * self.n_useful)
@@ -260,13 +301,13 @@ class Descent:
 
     def _set_weights(self, alpha: Any) -> None:
         combined = self.rows.combine(alpha * self.sides.signs)
-        joined = combined.astype(self.rows.dtype)
-        self.w = self.device.put(joined)
-        balance = float(self.device.get((alpha * self.sides.signs).sum()))
-        self.bias.balance = balance
+        self.w = self.device.put(combined.astype(self.rows.dtype))
         if self.sums is not None:
             fixed = np.rint(np.append(combined[:-1], 0.0) / self.quantum)
             self.sums = self.device.put(fixed.astype(np.int64).view(np.uint64))
+        report = _Report(self.device.xp, 0, 0, 1)
+        self._sum_up(report)
+        self._set_dual(report.fetch(self.device)[1])
 
     # The rows in play.
 
@@ -274,43 +315,54 @@ class Descent:
         """All rows are visited again."""
         self.resting[...] = self.idle
         self.active: Any = None
-        self.n_active, self.whole = self.n_useful, True
+        self.n_active = self.n_listed = self.n_useful
 
-    def _drop_resting(self) -> None:
-        """Rows that came to rest are passed over from now on, once they are many."""
+    @property
+    def whole(self) -> bool:
+        """Whether no row rests that costs something."""
+        return bool(self.n_active == self.n_useful)
+
+    def _drop_resting(self, rested: int) -> None:
+        """Rows that came to rest leave the list, once they are a part of it that matters."""
+        self.n_active -= rested
+        if self.n_active > 0.8 * self.n_listed:
+            return
         active = self.device.xp.flatnonzero(self.resting == 0)
-        self.n_active = int(active.size)
-        self.whole = self.n_active == self.n_useful
-        self.active = None if self.whole else active.astype(np.int64, copy=False)
+        self.active = active.astype(np.int64, copy=False)
+        self.n_active = self.n_listed = int(active.size)
 
     # Passes.
 
-    def epoch(self, rng: _core.Rng) -> Epoch:
+    def epoch(self, rng: _core.Rng) -> _Epoch:
         """A pass over the active rows that made the dual value rise, or none was found."""
         while True:
             done = self._try(rng)
             if done is not None:
                 return done
 
-    def _try(self, rng: _core.Rng) -> Epoch | None:
+    def _try(self, rng: _core.Rng) -> _Epoch | None:
         kept, first, whole = self._keep(), self.stochastic, self.whole
-        seen = self._pass(rng, first)
-        self._sum_up()
+        passes, dual_parts = self._passes(rng, first)
+        self._set_dual(dual_parts)
         self.stochastic = False
         gained = self.held_dual - kept.held_dual
         noise = 8.0 * float(np.finfo(self.rows.dtype).eps) * (abs(self.separable) + self.squared)
         if not gained >= -noise and not self.pace.alone:
             self._step_back(kept)
             return None
-        if not first and seen["gain"] > 0 and abs(gained) > noise:
-            self.pace.learn(gained / seen["gain"])
-        motion = math.sqrt(seen["gradients"] / seen["moved"]) if seen["moved"] else math.inf
+        # The first pass is another one; what is said of the rows is what the last one saw.
+        expected = 0.0 if first else sum(seen["gain"] for seen in passes)
+        if expected > 0 and abs(gained) > noise:
+            self.pace.learn(gained / expected)
+        last, visits = passes[-1], sum(seen["visits"] for seen in passes)
+        motion = math.sqrt(last["gradients"] / last["moved"]) if last["moved"] else math.inf
         self.shrink_beyond = motion
-        gap = self._gap(seen, first)
-        done = Epoch(int(seen["visits"]), gap, self.dual, whole, int(seen["inside"]), motion)
-        self.bias.recentre(self.sigma(done.inside))
-        if not first:
-            self._drop_resting()
+        if first:
+            last = passes[0]
+        gap = self._gap(last, first)
+        self.bias.recentre(self.sigma(int(last["inside"])))
+        done = _Epoch(int(visits), gap, self.dual, whole)
+        self._drop_resting(int(sum(seen["rested"] for seen in passes)))
         return done
 
     def _gap(self, seen: dict[str, float], first: bool) -> float:
@@ -322,17 +374,24 @@ class Descent:
             return loss
         return max(0.0, loss + 0.5 * self.squared - self.dual)
 
-    def _keep(self) -> Kept:
+    def _keep(self) -> _Kept:
         sums = None if self.sums is None else self.sums.copy()
-        return Kept(self.alpha.copy(), self.w.copy(), sums, self.bias.balance, self.held_dual)
+        return _Kept(
+            self.alpha.copy(), self.w.copy(), sums, self.resting.copy(), self.n_active,
+            self.dual_parts, self.held_dual,
+        )  # fmt: skip
 
-    def _step_back(self, kept: Kept) -> None:
+    def _step_back(self, kept: _Kept) -> None:
         self.alpha, self.w, self.sums = kept.alpha, kept.w, kept.sums
-        self.bias.balance = kept.balance
-        self.pace.fell()
-        self.unshrink()
-        self.shrink_beyond = math.inf
-        self._sum_up()
+        self.resting, self.n_active = kept.resting, kept.n_active
+        self._set_dual(kept.dual_parts)
+        self.pace.slow_down()
+
+    def _set_dual(self, parts: tuple[float, ...]) -> None:
+        self.separable, balance, self.squared = parts
+        self.dual_parts = (self.separable, balance, self.squared)
+        if self.bias.present:
+            self.bias.balance = balance
 
     @property
     def held_dual(self) -> float:
@@ -344,45 +403,43 @@ class Descent:
         """D(alpha), by the running weights."""
         return self.separable - 0.5 * self.squared + self.bias.dual
 
-    def _sum_up(self) -> None:
+    def _sum_up(self, report: _Report) -> None:
         """The parts of the dual value, from alpha and w as they are."""
-        parts = self.device.xp.empty((3, BLOCKS))
         kernel = self.device.kernel("descent", "dual_parts", **self._types(), **self.sides.macros)
         kernel((BLOCKS,), (THREADS,), (
             *self.sides.arguments, np.int64(self.rows.n_rows), self.alpha,
-            np.int64(self.rows.n_features), self.w, parts,
+            np.int64(self.rows.n_features), self.w, report.dual_parts,
         ))  # fmt: skip
-        separable, balance, squared = self.device.get(parts).sum(axis=1)
-        self.separable, self.squared = float(separable), float(squared)
-        if self.bias.present:
-            self.bias.balance = float(balance)
 
     def _types(self) -> dict[str, Any]:
         return {"VALUE": "float" if self.rows.dtype == np.float32 else "double"}
 
-    def _pass(self, rng: _core.Rng, first: bool) -> dict[str, float]:
-        """One visit to each active row."""
-        self.change[...] = 0
+    def _passes(
+        self, rng: _core.Rng, first: bool
+    ) -> tuple[list[dict[str, float]], tuple[float, ...]]:
+        """A visit to each active row, several if those are few; then the dual value.
+
+        The stochastic epoch is followed by a visit to an eighth of the rows, its second pass.
+        """
         if self.sums is not None:
             self.sums[-1] = 0
         if self.pace.caution and self.crowd is None:
             self.crowd = self.rows.crowding()
-        seen, again = self._parts(), self._parts()
-        rows_seen = 0
-        for part, where, active, n in self._visits(rng):
-            if n:
-                self._visit(_Work(part, where, active, n), rng, rows_seen if first else None,
-                            seen, again)  # fmt: skip
-            rows_seen += n
-        found = dict(zip(NAMES, self.device.get(seen).sum(axis=1).tolist(), strict=True))
-        if first:  # how far rows move is known from those that were visited again
-            more = dict(zip(NAMES, self.device.get(again).sum(axis=1).tolist(), strict=True))
-            found |= {name: more[name] for name in ("gradients", "moved")}
-            found["visits"] += more["visits"]
-        return found
-
-    def _parts(self) -> Any:
-        return self.device.xp.zeros((len(NAMES), self._blocks()))
+        n_passes = 2
+        if not first:
+            most = PASSES // 2 if self.bias.present else PASSES
+            n_passes = max(1, min(most, AT_ONCE // max(1, self.n_active)))
+        launches = n_passes * self.rows.n_parts if self.asynchronous else 0
+        report = _Report(self.device.xp, n_passes, launches, self._blocks())
+        for k in range(1 if first else n_passes):
+            rows_seen = 0
+            for part, where, active, n in self._visits(rng):
+                if n:
+                    work = _Work(part, where, active, n)
+                    self._visit(work, rng, rows_seen if first else None, report, k)
+                rows_seen += n
+        self._sum_up(report)
+        return report.fetch(self.device)
 
     def _blocks(self) -> int:
         groups = self.pace.groups if self.asynchronous else self.most
@@ -392,14 +449,14 @@ class Descent:
         """The parts of the rows, with the active ones among them."""
         if self.rows.resident:
             part, where = next(iter(self.rows.parts()))
-            yield part, where, self.active, part.n_rows if self.active is None else self.n_active
+            yield part, where, self.active, part.n_rows if self.active is None else self.n_listed
             return
         order = np.random.default_rng(_seed(rng)).permutation(self.rows.n_parts)
         for part, where in self.rows.parts(order):  # those at rest are passed over
             yield part, where, None, part.n_rows
 
     def _visit(
-        self, work: _Work, rng: _core.Rng, rows_seen: int | None, seen: Any, again: Any
+        self, work: _Work, rng: _core.Rng, rows_seen: int | None, report: _Report, k: int
     ) -> None:
         """The rows of a part, in a random order of chunks.
 
@@ -409,41 +466,43 @@ class Descent:
         groups, n = self.pace.groups, work.n
         work.chunk = max(1, min(CHUNK, n // (4 * groups))) if self.asynchronous else 1
         n_chunks = work.n_chunks = -(-n // work.chunk)
-        work.factor, work.shift = _affine(n_chunks, _seed(rng))
+        work.factor, work.shift = _affine(n_chunks, rng)
         size = n_chunks if self.asynchronous else groups  # of a launch: all, or a round
         before = -1.0 if rows_seen is None else self._rows_before()
         for begin in range(0, n_chunks, size):
             end = min(n_chunks, begin + size)
-            self._launch(work, (begin, end), before, (rows_seen or 0) + begin * work.chunk, seen)
+            self._launch(work, (begin, end), before, (rows_seen or 0) + begin, report, k)
         if rows_seen is not None:
-            for begin in range(0, (n_chunks + 7) // 8, size):
-                self._launch(work, (begin, min((n_chunks + 7) // 8, begin + size)), -1.0, 0, again)
+            eighth = (n_chunks + 7) // 8
+            for begin in range(0, eighth, size):
+                self._launch(work, (begin, min(eighth, begin + size)), -1.0, 0, report, 1)
 
     def _launch(
-        self, work: _Work, turns: tuple[int, int], rows_before: float, rows_seen: int, parts: Any
+        self, work: _Work, turns: tuple[int, int], before: float, seen: int, report: _Report, k: int
     ) -> None:
+        """Visits the chunks of these turns. before, seen: of the stochastic epoch, its t0 and t."""
         frozen, bias = self.sums is not None, self.bias
         kernel = self.rows.kernel(
             "descent", "visit", work.part, **({"FROZEN": 1} if frozen else {}), **self.sides.macros
         )
-        self.ticket[...] = 0
         careful = self.pace.caution > 0
-        kernel((int(parts.shape[1]),), (THREADS,), (
+        kernel((report.blocks,), (THREADS,), (
             *work.part.arguments, *self.sides.arguments, np.int64(work.where.start),
             NULL if work.active is None else work.active, *map(np.int64, work.order),
-            *map(np.int64, turns), np.int64(self.pace.groups), self.ticket, self.rows.norms,
+            *map(np.int64, turns), np.int64(self.pace.groups),
+            NULL if frozen else next(report.tickets), self.rows.norms,
             np.float64(self.constant_squared), self.crowd if careful else NULL,
             np.float64(self.pace.caution), self.alpha, self.resting, self.w,
             self.sums if frozen else NULL, np.float64(1.0 / self.quantum if frozen else 0.0),
-            self.change, np.float64(bias.balance), np.float64(bias.response),
-            np.float64(bias.pull), np.float64(self.n_useful), np.float64(rows_before),
-            np.float64(rows_seen), np.float64(self.shrink_beyond), parts,
+            report.change, np.float64(bias.balance), np.float64(bias.response),
+            np.float64(bias.pull), np.float64(self.n_useful), np.float64(before),
+            np.float64(seen), np.float64(self.shrink_beyond), report.seen(k),
         ))  # fmt: skip
         if frozen:
             thaw = self.device.kernel("descent", "thaw", **self._types())
             thaw((BLOCKS,), (THREADS,), (np.int64(self.rows.n_features), self.sums,
                                          np.float64(self.quantum), self.w,
-                                         self.change))  # fmt: skip
+                                         report.change))  # fmt: skip
 
     def weights(self) -> tuple[Any, float]:
         """w with the weight of the constant feature, and b."""
@@ -457,19 +516,17 @@ def _seed(rng: _core.Rng) -> int:
     return int(rng.below(2**62))
 
 
-def _affine(n: int, seed: int) -> tuple[int, int]:
+def _affine(n: int, rng: _core.Rng) -> tuple[int, int]:
     """k -> (factor k + shift) mod n is a permutation."""
-    draw = np.random.default_rng(seed)
-    shift = int(draw.integers(n))
     while True:
-        factor = int(draw.integers(1, n + 1))
+        factor = 1 + int(rng.below(n))
         if math.gcd(factor, n) == 1:
-            return factor, shift
+            return factor, int(rng.below(n))
 
 
 def descend(problem: LinearProblem, *, start: Any, rng: _core.Rng, asynchronous: bool) -> Iterates:
     """One iterate after each pass over the active rows."""
-    descent = Descent(problem, start, asynchronous)
+    descent = DeviceDescent(problem, start, asynchronous)
     watch = ByVisits(warm=descent.warm)
     step = 0
     while True:
