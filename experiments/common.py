@@ -41,6 +41,7 @@ class Data:
     X_test: Any
     y_test: np.ndarray
     own: bool = False  # the user's, not generated
+    cap: float = 60.0  # processor seconds that one run of a method that does not scale may take
 
     def problem(self, lam: float = LAM, rows: int | None = None) -> LinearProblem:
         """lam/2 |w|^2 + mean hinge, without a bias, on the first rows."""
@@ -64,16 +65,16 @@ def optimum(problem: LinearProblem, gap: float = 1e-6) -> float:
     return problem.lam * found.certificate.primal
 
 
-def corpus(rows: int, test_rows: int, seed: int = 0) -> Data:
+def corpus(rows: int, test_rows: int, seed: int = 0, cap: float = Data.cap) -> Data:
     """A corpus of RCV1's shape."""
     from bridle.data import make_corpus
 
     X, y = make_corpus(rows + test_rows, seed=seed)
     name = f"generated corpus, {rows:,} rows"
-    return Data(name, X[:rows], y[:rows], X[rows:], y[rows:])
+    return Data(name, X[:rows], y[:rows], X[rows:], y[rows:], cap=cap)
 
 
-def from_files(train: Path, test: Path) -> Data:
+def from_files(train: Path, test: Path, cap: float) -> Data:
     from bridle.data import read_svmlight_and_base
 
     X, y, base = read_svmlight_and_base(train)
@@ -83,7 +84,8 @@ def from_files(train: Path, test: Path) -> Data:
         raise SystemExit(f"{train} and {test} must have the same two labels")
     X_test.resize((X_test.shape[0], X.shape[1]))
     signs = [np.where(v == labels[1], 1.0, -1.0) for v in (y, y_test)]
-    return Data(f"{train.name}, {len(y):,} rows", X, signs[0], X_test, signs[1], own=True)
+    name = f"{train.name}, {len(y):,} rows"
+    return Data(name, X, signs[0], X_test, signs[1], own=True, cap=cap)
 
 
 def course(
@@ -252,13 +254,14 @@ def chosen_data(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
     from experiments.real import SETS, named
 
     if options.data in SETS:
-        return named(options.data, options.rows), options.out / options.data
+        return named(options.data, options.rows, options.cap), options.out / options.data
     if (options.data is None) != (options.test is None):
         parser.error(f"--data is a set ({', '.join(SETS)}), or a file and goes with --test")
     if options.data is not None:
-        return from_files(Path(options.data), options.test), options.out
+        return from_files(Path(options.data), options.test, options.cap), options.out
     rows = options.rows or (781_265 if options.full else 40_000)
-    return corpus(rows, min(40_000, max(5_000, rows // 4))), options.out
+    test_rows = min(40_000, max(5_000, rows // 4))
+    return corpus(rows, test_rows, cap=options.cap), options.out
 
 
 def run(modules: Sequence[ModuleType]) -> int:
@@ -271,6 +274,10 @@ def run(modules: Sequence[ModuleType]) -> int:
         "training rows of your own, svmlight, with --test",
     )  # fmt: skip
     parser.add_argument("--test", type=Path, help="test rows of your own, svmlight")
+    parser.add_argument(
+        "--cap", type=float, default=Data.cap, metavar="SECONDS",
+        help="processor time of the largest run of smo in solver_table (60; 600 for a big one)",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder to write to")
     if len(modules) > 1:
         known = [name_of(m) for m in modules]

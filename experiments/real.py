@@ -10,14 +10,14 @@ from experiments.common import Data
 # The rows to train on, the class, and the rows to test on: a fifth of the former if there are none.
 SETS: dict[str, tuple[str, float, str | None]] = {
     "a9a": ("binary/a9a", 1, "binary/a9a.t"),
-    "covtype": ("binary/covtype.binary.scale", 2, None),
+    "covtype": ("binary/covtype.binary.scale", 1, None),
     "20news": ("multiclass/20news.train.svm", 1, "multiclass/20news.test.svm"),
     "commits": ("multiclass/commits7.100k.svm", 1, None),
 }
 MOST_TEST_ROWS = 20_000
 
 
-def named(name: str, rows: int | None = None) -> Data:
+def named(name: str, rows: int | None = None, cap: float = Data.cap) -> Data:
     """A set whose rows are shuffled, or so many of them."""
     train, positive, test = SETS[name]
     try:
@@ -32,4 +32,5 @@ def named(name: str, rows: int | None = None) -> Data:
     else:
         X_test.resize((X_test.shape[0], X.shape[1]))
     order = order[:rows]
-    return Data(f"{name}, {len(order):,} rows", X[order], y[order], X_test, y_test, own=True)
+    label = f"{name}, {len(order):,} rows"
+    return Data(label, X[order], y[order], X_test, y_test, own=True, cap=cap)

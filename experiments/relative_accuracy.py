@@ -21,7 +21,7 @@ TOL = 0.01
 CS = (0.05, 0.1, 0.5, 1.0, 5.0)
 GRADIENT = ("sgd-m", "sgd-s", "sgd-r", "pegasos")
 OTHERS = ("dcd", "mpu", "ocas", "svmperf")
-CAPS = {"epochs": 4000, "seconds": 20}
+CAPS = {"epochs": 4000, "seconds": 10}
 FEW = 10  # epochs below which the order is a matter of luck
 
 

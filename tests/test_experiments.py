@@ -20,7 +20,7 @@ from experiments.common import corpus, save  # noqa: E402
 
 @pytest.fixture(scope="module")
 def data():
-    return corpus(4000, 4000)
+    return corpus(4000, 4000, cap=2.0)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.__name__.split(".")[-1])
