@@ -9,9 +9,9 @@ from typing import Any
 
 from bridle import Pegasos
 
-from experiments.common import Data, course, line
+from experiments.common import Data, course, key_above, line, plain_ticks
 
-SIZE = (11, 5.2)
+SIZE = (9, 5.8)
 KS = (1, 4, 16, 64, 256, 1024)
 MANY = 200  # steps that 1/(lam t) needs before it can be judged, at the least
 FACTOR = 1.15
@@ -54,20 +54,16 @@ def holds(n: dict[str, Any]) -> bool:
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
-    left, right = figure.subplots(1, 2, sharey=True)
-    line(left, n["k"], n["fixed_T"], 0, "")
-    line(right, n["k"], n["fixed_kT"], 1, "")
-    left.set_title(f"T = {n['T']:,} steps")
-    right.set_title(f"k T = {n['kT']:,} rows")
-    for ax in (left, right):
-        ax.axhline(n["optimum"], color="0.35", linewidth=1.2, linestyle=(0, (1, 2)))
-        ax.set(xscale="log", xlabel="k, rows in a step")
-    left.annotate(
-        "optimum", (n["k"][0], n["optimum"]), xytext=(0, -14), textcoords="offset points",
-        fontsize=11, color="0.2",
+    ax = figure.subplots()
+    line(ax, n["k"], n["fixed_T"], 0, f"T = {n['T']:,} steps")
+    line(ax, n["k"], n["fixed_kT"], 1, f"k T = {n['kT']:,} rows")
+    ax.set(
+        xscale="log", xlabel="k, rows in a step", ylabel="final objective  lam/2 |w|² + mean hinge"
     )  # fmt: skip
-    left.set_ylabel("final objective  lam/2 |w|² + mean hinge")
-    left.margins(y=0.12)
+    plain_ticks(ax.xaxis, n["k"])
+    ax.margins(y=0.12)
+    ax.axhline(n["optimum"], color="0.35", linewidth=1.2, linestyle=(0, (1, 2)), label="optimum")
+    key_above(figure, ax)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from bridle import Gap, Pegasos, Seconds, solve
 
-from experiments.common import Data, course, geometric, line, plain_ticks
+from experiments.common import COLOURS, MARKERS, Data, course, geometric, key_above, plain_ticks
 
 SIZE = (9, 6.0)
 LAMS = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -71,15 +71,19 @@ def holds(n: dict[str, Any]) -> bool:
 def draw(n: dict[str, Any], figure: Any) -> None:
     ax = figure.subplots()
     steps = [np.nan if s is None else s for s in n["steps"]]
-    line(ax, n["rows"], steps, 0, "")
-    for x, y, lam in zip(n["rows"], steps, n["lam"], strict=True):
-        ax.annotate(f"lam = {lam:g}", (x, y), xytext=(8, 5), textcoords="offset points",
-                    fontsize=11, color="0.25")  # fmt: skip
+    ax.plot(n["rows"], steps, color="0.75", linewidth=1.4)
+    for style, lam in enumerate(sorted(set(n["lam"]))):
+        here = [s if at == lam else np.nan for s, at in zip(steps, n["lam"], strict=True)]
+        ax.plot(
+            n["rows"], here, MARKERS[style], color=COLOURS[style], markersize=8,
+            label=f"lam = {lam:g} is the best",
+        )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="training rows",
            ylabel=f"steps to a test error of {n['target']:.2%}")  # fmt: skip
-    ax.margins(x=0.15, y=0.15)
+    ax.margins(x=0.08, y=0.15)
     plain_ticks(ax.xaxis, n["rows"])
     plain_ticks(ax.yaxis)
+    key_above(figure, ax)
 
 
 if __name__ == "__main__":
