@@ -2,6 +2,8 @@
 
 Bottou, "Stochastic gradient descent tricks" (2012): watch the loss on held-out rows and stop when
 it no longer falls; or find the best number of epochs on two subsamples, then run it on all rows.
+Claimed of texts, where a small lam learns the rows by heart. On a table of few features (a9a) the
+held-out loss rises and the error goes on falling: a stop by the loss comes too soon.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def measure(data: Data) -> dict[str, Any]:
 def claim(n: dict[str, Any]) -> str:
     watched, planned, long = n["stops"]["held-out rows"], n["stops"]["a priori"], n["long"]
     return (
-        f"Held-out rows stop the run after {watched['epochs']:g} epochs at a test error of "
+        f"On texts: held-out rows stop the run after {watched['epochs']:g} epochs at a test error of "
         f"{watched['test_error']:.2%}; subsamples said {planned['epochs']:g} epochs: "
         f"{planned['test_error']:.2%}. {long['epochs']} epochs give {long['test_error']:.2%}, and "
         f"the held-out loss has risen by a factor of {_rise(n):.2f} from its least "

@@ -1,7 +1,9 @@
 """Pegasos's objective and test error against iterations and CPU time.
 
 Shalev-Shwartz, Singer & Srebro (2007), figure 1: long before the objective is within a per cent of
-the optimum the test error is as low as it gets.
+the optimum the test error is as low as it gets. Ten times as long is claimed of long texts of unit
+length; short ones (commits) have a smaller factor, and where rows are long vectors and features few
+(a9a) the last iterate leaps about, and so does its test error.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from experiments.common import Data, course, geometric, key_above, level, line
 SIZE = (11, 5.4)
 EPOCHS, LEAST_STEPS = 30, 4_000_000
 LEVELS = (0.003, 0.001)
+FACTOR = 10
 
 
 def measure(data: Data) -> dict[str, Any]:
@@ -40,14 +43,14 @@ def claim(n: dict[str, Any]) -> str:
     late = n["steps_to_level"]["0.003"]
     when = f"only after {late:,}" if late else f"not within {n['step'][-1]:,}"
     return (
-        f"The test error is within 0.2 points of its final value after {n['steps_to_test_error']:,}"
+        f"On long texts, {FACTOR} times as long and more: the test error is within 0.2 points of its final value after {n['steps_to_test_error']:,}"
         f" iterations; the objective is within 0.3% of the optimum {when} ({n['data']})."
     )
 
 
 def holds(n: dict[str, Any]) -> bool:
     late = n["steps_to_level"]["0.003"]
-    return late is not None and 10 * n["steps_to_test_error"] < late
+    return late is not None and FACTOR * n["steps_to_test_error"] < late
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
