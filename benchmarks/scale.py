@@ -99,32 +99,36 @@ def memory(n_rows: int, lam: float, gap: float) -> float:
 
 
 def picture(rows: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    """In the style of the gallery."""
+    from bridle.study.plots import COLOURS, LINES, MARKERS
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     sizes = np.array([row["rows"] for row in rows])
-    figure, (time_axis, error_axis) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for n in rows[0]["seconds"]:
-        values = [row["seconds"][n] for row in rows]
-        time_axis.plot(sizes, values, "o-", label=f"{n} thread{'s' * (n > 1)}")
-    linear = rows[0]["seconds"][1] * sizes / sizes[0]
-    time_axis.plot(sizes, linear, ":", color="grey", label="in proportion to the rows")
-    time_axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds to the certified gap")
-    time_axis.legend()
-    error_axis.plot(sizes, [100 * row["error"] for row in rows], "o-")
-    error_axis.set(xscale="log", xlabel="rows", ylabel="test error, %",
-                   ylim=(0, 130 * max(row["error"] for row in rows)))  # fmt: skip
-    for axis in (time_axis, error_axis):
-        axis.set_xticks(sizes, [f"{n / 1000:,.0f}k" for n in sizes])
-        axis.minorticks_off()
-    ticks = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
-    low, high = time_axis.get_ylim()
-    inside = [t for t in ticks if low <= t <= high]
-    time_axis.set_yticks(inside, [f"{t:g}" for t in inside])
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with rc_context({"font.size": 13, "axes.grid": True, "grid.color": "0.9"}):
+        figure = Figure(figsize=(11, 5.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        seconds, errors = figure.subplots(1, 2)
+        for style, n in enumerate(rows[0]["seconds"]):
+            seconds.plot(
+                sizes, [row["seconds"][n] for row in rows], label=f"{n} thread{'s' * (n > 1)}",
+                color=COLOURS[style], marker=MARKERS[style], linestyle=LINES[style], linewidth=1.8,
+            )  # fmt: skip
+        linear = rows[0]["seconds"][1] * sizes / sizes[0]
+        seconds.plot(sizes, linear, ":", color="0.35", label="in proportion to the rows")
+        seconds.set(xscale="log", yscale="log", ylabel="seconds to the certified gap")
+        errors.plot(sizes, [100 * row["error"] for row in rows], color=COLOURS[2], marker="^")
+        errors.set(xscale="log", ylabel="test error (%)", ylim=(0, 8))
+        for axis in (seconds, errors):
+            axis.set_xticks(sizes, [f"{n / 1000:,.0f}k" for n in sizes])
+            axis.minorticks_off()
+            axis.set_xlabel("rows")
+        low, high = seconds.get_ylim()
+        inside = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= t <= high]
+        seconds.set_yticks(inside, [f"{t:g}" for t in inside])
+        figure.legend(loc="outside upper center", ncols=3, frameon=False, handlelength=4)
+        figure.savefig(path, dpi=110)
 
 
 def main() -> None:

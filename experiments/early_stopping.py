@@ -50,8 +50,8 @@ def measure(data: Data) -> dict[str, Any]:
 def claim(n: dict[str, Any]) -> str:
     watched, planned, long = n["stops"]["held-out rows"], n["stops"]["a priori"], n["long"]
     return (
-        f"On texts: held-out rows stop the run after {watched['epochs']:g} epochs at a test error of "
-        f"{watched['test_error']:.2%}; subsamples said {planned['epochs']:g} epochs: "
+        f"On texts: held-out rows stop the run after {watched['epochs']:g} epochs at a test error "
+        f"of {watched['test_error']:.2%}; subsamples said {planned['epochs']:g} epochs: "
         f"{planned['test_error']:.2%}. {long['epochs']} epochs give {long['test_error']:.2%}, and "
         f"the held-out loss has risen by a factor of {_rise(n):.2f} from its least "
         f"({n['data']}, lam = {n['lam']:g})."

@@ -3,7 +3,9 @@
 Panagiotakopoulos & Tsampouka (2013) stop at J <= 1.01 J_opt and find that walking shuffled epochs
 (sgd-s) takes fewer of them than drawing rows (sgd-r, and Pegasos as published), and presenting a
 row several times for one inner product (sgd-m) fewer still. Double precision, no bias; seconds are
-processor time of the solver alone.
+processor time of the solver alone. On real rows, too, sgd-m takes the fewest epochs of the four
+wherever they take more than ten. That sgd-s is ahead of drawn rows is claimed of texts: on tables
+of few features (a9a, covtype) it is not at some C.
 """
 
 from __future__ import annotations
