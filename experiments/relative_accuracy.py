@@ -24,6 +24,7 @@ CS = (0.05, 0.1, 0.5, 1.0, 5.0)
 GRADIENT = ("sgd-m", "sgd-s", "sgd-r", "pegasos")
 OTHERS = ("dcd", "mpu", "ocas", "svmperf")
 CAPS = {"epochs": 4000, "seconds": 10}
+STYLES = {name: style for style, name in enumerate(GRADIENT + OTHERS)} | {"svmperf": 9}
 FEW = 10  # epochs below which the order is a matter of luck
 
 
@@ -120,7 +121,7 @@ def draw(n: dict[str, Any], figure: Any) -> None:
     ):  # fmt: skip
         for name in names:
             values = [run[what] if run else np.nan for run in n["runs"][name]]
-            line(ax, n["C"], values, (GRADIENT + OTHERS).index(name), name)
+            line(ax, n["C"], values, STYLES[name], name)
         ax.set(xscale="log", yscale="log", xlabel="C", ylabel=f"{what} to {n['tol']:.0%}")
         plain_ticks(ax.xaxis, n["C"])
         plain_ticks(ax.yaxis)

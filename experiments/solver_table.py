@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle import DualCoordinateDescent, Epochs, Gap, KernelProblem, Seconds, Smo, lam_to_C, solve
+from bridle import DualCoordinateDescent, Epochs, Gap, KernelProblem, Smo, lam_to_C, solve
 from bridle.solvers import solver_from
 
 from experiments.common import (
     LAM,
     Clocked,
     Data,
+    ProcessorSeconds,
     corpus,
     key_above,
     line,
@@ -44,7 +45,8 @@ def measure(data: Data) -> dict[str, Any]:
     rows = []
     for name in SOLVERS:
         clocked = Clocked(solver_from(name))
-        found = solve(problem, clocked, stop=Gap(GAP) | Epochs(MOST_EPOCHS) | Seconds(MOST_SECONDS))
+        stop = Gap(GAP) | Epochs(MOST_EPOCHS) | ProcessorSeconds(clocked, MOST_SECONDS)
+        found = solve(problem, clocked, stop=stop)
         rows.append({
             "solver": name, "seconds": sum(clocked.spent),
             "cost": problem.lam * found.certificate.primal,
