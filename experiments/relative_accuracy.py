@@ -18,7 +18,7 @@ from bridle.solvers import solver_from
 
 from experiments.common import Data, key_above, line, markdown, plain_ticks, to_accuracy
 
-SIZE = (11, 5.8)
+SIZE = (9, 5.6)
 TOL = 0.01
 CS = (0.05, 0.1, 0.5, 1.0, 5.0)
 GRADIENT = ("sgd-m", "sgd-s", "sgd-r", "pegasos")

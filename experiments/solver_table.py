@@ -27,7 +27,7 @@ from experiments.common import (
     told,
 )
 
-SIZE = (11, 5.8)
+SIZE = (9, 5.6)
 PUBLISHED = (("SVM-light", 23_642.0, 0.2275, 6.02), ("SVM-perf", 66.0, 0.2278, 6.03),
              ("SGD", 1.4, 0.2275, 6.02))  # fmt: skip
 # Every linear solver but qp and interior-point, which are for small data, and auto, one of these.
