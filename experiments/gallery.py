@@ -47,7 +47,8 @@ def entry(experiment: ModuleType, numbers: dict[str, Any], real: list[dict[str, 
     ]  # fmt: skip
     for found in real:
         verdict = "holds" if experiment.holds(found) else "does not hold"
-        parts.append(f"**On real rows it {verdict}.** {experiment.claim(found)}")
+        name = found["data"].partition(",")[0]
+        parts.append(f"**On {name} it {verdict}.** {experiment.claim(found)}")
         parts.append(table(experiment, found))
     return "\n\n".join(part for part in parts if part) + "\n"
 

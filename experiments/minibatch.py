@@ -26,7 +26,7 @@ DRAWS = 200
 WITHIN = 0.05
 
 
-def table(data: Data) -> Data:
+def rows_of(data: Data) -> Data:
     """The user's own rows, or two clouds of points in 20 dimensions that overlap."""
     if data.own:
         return data
@@ -39,7 +39,7 @@ def table(data: Data) -> Data:
 
 
 def measure(data: Data) -> dict[str, Any]:
-    data = table(data)
+    data = rows_of(data)
     n = len(data.y)
     problem = LinearProblem(data.X, data.y, lam_to_C(LAM, n), n_threads=1)
     best = optimum(problem)

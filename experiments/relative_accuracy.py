@@ -110,8 +110,10 @@ def table(n: dict[str, Any]) -> str:
         for what in ("epochs", "seconds")
         for name, runs in n["runs"].items()
     ]
-    caps = f"- : not within {n['caps']['epochs']:,} epochs and {n['caps']['seconds']} s."
-    return f"{markdown(head, body)}\n{caps}\n"
+    if None not in (run for runs in n["runs"].values() for run in runs):
+        return markdown(head, body)
+    caps = f"{n['caps']['epochs']:,} epochs and {n['caps']['seconds']} s"
+    return f"{markdown(head, body)}\nA dash: not within {caps}.\n"
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
