@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle.errors import DeviceError
+from bridle.estimators import svc
 from bridle.objective.kernels import kernel_from
 from bridle.problems.kernel import Expansion
 from bridle.rows.cuda import gram
@@ -16,9 +19,11 @@ from bridle.rows.cuda.ring import RowRing
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers.shared import decomposition
 from bridle.solvers.shared.decomposition import Decomposition
+from sklearn.datasets import load_digits
 
 from device_on_host import COMPILER, HostDevice
 from test_kernel import BIASES, KERNELS, make_data, recompute
+from test_kernel_cli import run
 
 ON_HOST = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
@@ -29,7 +34,9 @@ ON_HOST = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler"
 def device(request, monkeypatch):
     """What `device="cuda"` means in a test."""
     found = HostDevice() if request.param == "host" else find_device()
-    monkeypatch.setattr(gram, "find_device", lambda: found)
+    for module in (gram, svc):
+        monkeypatch.setattr(module, "find_device", lambda: found)
+        monkeypatch.setattr(module, "missing", lambda: None)
     return found
 
 
@@ -300,14 +307,61 @@ def test_an_indefinite_kernel_has_no_certificate(device):
 
 def test_a_kernel_without_a_formula_is_refused(device):
     X, y = make_data(50)
-    with pytest.raises(DeviceError, match="linear, rbf, poly, sigmoid, not precomputed"):
+    with pytest.raises(DeviceError, match=r"linear, rbf, poly, sigmoid, not precomputed$"):
         bridle.KernelProblem(X @ X.T, y, kernel="precomputed", device="cuda")
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_several_classes(device, multi_class):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16.0, y[:300] % 4
+    machines = [
+        bridle.SVC(10.0, tol=1e-6, multi_class=multi_class, device=where).fit(X, y)
+        for where in ("cpu", "cuda")
+    ]
+    assert [machine.place_ for machine in machines] == ["cpu", "cuda"]
+    here, there = (machine.decision_function(X) for machine in machines)
+    np.testing.assert_allclose(there, here, atol=1e-3)
+    assert machines[1].certificate_.relative_gap <= 1e-6
+    assert (machines[1].predict(X) == machines[0].predict(X)).all()
+
+
+def test_a_model_from_a_device_predicts_without_one(device, monkeypatch):
+    X, y = make_data(120)
+    machine = bridle.SVC(device="cuda").fit(X, y)
+    there = machine.decision_function(X)
+    monkeypatch.setattr(svc, "missing", lambda: "it is elsewhere")
+    np.testing.assert_allclose(machine.decision_function(X), there, atol=1e-9)
+
+
+def test_auto_takes_what_is_predicted_to_be_faster(device, monkeypatch):
+    X, y = make_data(200)
+    device.started = True
+    few = bridle.KernelProblem(X, y, device="auto")
+    assert few.place.startswith("cpu (0.0")
+    assert few.place.endswith("s on the processor)")
+    monkeypatch.setattr(gram, "CPU_VALUE", 1.0)
+    many = bridle.KernelProblem(X, y, device="auto")
+    assert many.place.startswith("cuda (")
+    assert bridle.solve(many).place == many.place
+    own = bridle.KernelProblem(X, y, kernel=lambda A, B: A @ B.T, device="auto")
+    assert own.place == "cpu (the kernels there are linear, rbf, poly, sigmoid, not callable)"
+
+
+def test_the_command_line(device, tmp_path):
+    X, y = make_data(100)
+    data = tmp_path / "data.svm"
+    bridle.data.write_svmlight(data, X, y)
+    options = ["--kernel", "rbf", "--device", "cuda", "--json"]
+    report = json.loads(run("train", data, tmp_path / "model", *options).stdout)
+    assert report["place"] == "cuda"
+    assert report["relative_gap"] <= 1e-3
 
 
 @pytest.mark.skipif(missing() is None, reason="there is a GPU")
 def test_without_a_device_auto_is_the_processor():
     X, y = make_data(50)
-    assert bridle.KernelProblem(X, y, device="auto").device is None
+    assert bridle.KernelProblem(X, y, device="auto").place.startswith("cpu (")
     with pytest.raises(DeviceError, match="is not available"):
         bridle.KernelProblem(X, y, device="cuda")
     with pytest.raises(ValueError, match="device must be"):

@@ -31,6 +31,8 @@ from bridle.models.deciding import class_scores, decide, pairs, votes
 from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction
+from bridle.rows.cuda.device import Where, find_device, missing
+from bridle.rows.cuda.gram import scores_on
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers import Solver
 from bridle.solving.loop import Callback
@@ -66,7 +68,9 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multi_class : "ovo" trains a machine for each pair of classes, "ovr" one for each class.
     decision_function_shape : with "ovo" machines, "ovr" turns their votes into one score for each
         class, "ovo" gives the scores of the pairs.
-    cache_size : megabytes for kernel rows.
+    cache_size : megabytes for kernel rows; None: 500, on a GPU most of its free memory.
+    device : where to compute: "cpu", "cuda" (a GPU, with CuPy) or "auto", what is predicted to take
+        less time. `place_` says which it was, and why.
     max_iter, max_seconds : budgets for epochs of each machine (-1: none) and seconds of the fit.
     callback : a function of the newest Record; returning True ends the fit, with the best model so
         far and its gap.
@@ -85,7 +89,8 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     certificate_ : primal and dual value, summed over the machines; `certificates_`: each one's.
     loo_error_bounds_ : of each machine: no more than this part of its rows is misclassified when
         left out (Joachims' xi-alpha estimate).
-    status_, message_, n_iter_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
+    status_, message_, place_, n_iter_, classes_, n_features_in_, feature_names_in_ : as in
+        LinearSVC.
     """
 
     classes_: NDArray[Any]
@@ -108,7 +113,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Mapping[Any, float] | str | None = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         decision_function_shape: Literal["ovo", "ovr"] = "ovr",
-        cache_size: float = 500.0,
+        cache_size: float | None = None,
         max_iter: int = -1,
         max_seconds: float | None = None,
         callback: Callback | None = None,
@@ -116,6 +121,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        device: Where = "cpu",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -136,6 +142,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.n_threads = n_threads
         self.keep = keep
+        self.device = device
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None) -> SVC:
         """Train on the rows of X; with kernel="precomputed" X is the matrix K."""
@@ -153,7 +160,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             effort=Effort(
                 self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
                 seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
-                keep=self.keep,
+                keep=self.keep, device=self.device,
             ),
         )  # fmt: skip
         self._keep(X, found)
@@ -242,6 +249,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.traces_ = [solution.trace for solution in solutions.solutions]
         worst = max(solutions.solutions, key=lambda s: s.certificate.relative_gap)
         self.status_, self.message_, self.solver_ = worst.status, worst.message, worst.solver
+        self.place_ = worst.place
         self.n_iter_ = int(np.ceil(solutions.epochs))
         self.loo_error_bounds_ = problems.loo_error_bounds
         self._provenance = found.provenance
@@ -255,6 +263,9 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out = np.tile(self.intercept_, (X.shape[0], 1))
         if len(self.support_) == 0:
             return out
+        if self.place_.startswith("cuda") and missing() is None:  # a model may move
+            support, coefficients = self.support_vectors_, self._coefficients
+            return out + scores_on(find_device(), self.kernel_, X, support, coefficients)
         step = max(1, _BLOCK // len(self.support_))
         for begin in range(0, X.shape[0], step):
             part = X[begin : begin + step]

@@ -35,6 +35,7 @@ from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
 from bridle.problems.linear import LinearProblem
 from bridle.rows.cuda.device import Where
+from bridle.rows.cuda.gram import kernel_place
 from bridle.rows.cuda.matrix import is_on_device
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
@@ -54,13 +55,16 @@ Codes = NDArray[Any]
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A kernel whose gamma may depend on the rows; cache_size: megabytes for its values."""
+    """A kernel whose gamma may depend on the rows.
+
+    cache_size: megabytes for its values; None: 500, or most of what a GPU has left.
+    """
 
     kernel: str | KernelFunction | Kernel = "rbf"
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 0.0
-    cache_size: float = 500.0
+    cache_size: float | None = None
 
     def settled(self, X: Any, sample_weight: Array | None) -> Kernel:
         """On these rows, which count as often as they weigh, whatever their class."""
@@ -310,6 +314,10 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
+# One small problem leaves most of a GPU idle: of no more rows, so many are solved at a time.
+SMALL, AT_ONCE = 50_000, 16
+
+
 class KernelProblems(_InMemory):
     """Kernel machines, each on the rows of its classes that weigh something.
 
@@ -323,6 +331,10 @@ class KernelProblems(_InMemory):
         choice = self.task.kernel
         assert choice is not None
         self.cache_size, self.kernel = choice.cache_size, choice.settled(self.X, None)
+        # The place is that of all problems, each of which may be too small for "auto".
+        self._place = kernel_place(self.device, self.kernel, self.X, self.n_threads)
+        if self._place.device == "cuda" and self.n_rows <= SMALL:
+            self.workers = min(AT_ONCE, len(self))
         # What is no formula of the core is asked once, for all problems.
         self._gram = None
         if self.kernel.is_matrix:
@@ -350,7 +362,7 @@ class KernelProblems(_InMemory):
             part = part[rows]
         self._open[k] = KernelProblem(
             part, self.signs(k, rows), self.task.C, kernel=kernel, bias=self.task.bias,
-            bias_scale=self.task.bias_scale, n_threads=self.n_threads,
+            bias_scale=self.task.bias_scale, n_threads=self.n_threads, device=self._place,
             sample_weight=None if self.costs is None else self.costs[rows],
         )  # fmt: skip
         return self._open[k]

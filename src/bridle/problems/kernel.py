@@ -48,7 +48,9 @@ from bridle.objective.rounding import (
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C, costs
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
+from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_rows
+from bridle.rows.cuda.placing import Place
 from bridle.rows.definiteness import Definiteness, definiteness
 from bridle.rows.gram import KernelSums, core_kernel, expand_between
 from bridle.rows.memory import MemoryRows
@@ -113,7 +115,8 @@ class KernelProblem(Problem):
 
     kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
-    device: where kernel values are computed: "cpu", "cuda" (X is copied there), or "auto".
+    device: where kernel values are computed: "cpu"; "cuda", a GPU, where X is copied to; "auto",
+    what is predicted to take less time.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
@@ -133,7 +136,7 @@ class KernelProblem(Problem):
         bias_scale: float = 1.0,
         sample_weight: ArrayLike | None = None,
         n_threads: int | None = None,
-        device: str = "cpu",
+        device: Where | Place = "cpu",
     ) -> None:
         if not np.isfinite(check_C(C)):
             raise ValueError(f"C must be positive and finite, got {C}")
@@ -187,6 +190,11 @@ class KernelProblem(Problem):
     def device(self) -> Any:
         """Where kernel values are computed, or None: on this processor."""
         return self.values.device
+
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        """What computes: "cpu" or "cuda", and why where that was chosen."""
+        return self.values.place
 
     @property
     def squared_norms(self) -> Array:

@@ -189,6 +189,7 @@ class KernelRows:
     """
 
     device: Any = None  # where sums are computed, if not on this processor
+    place = "cpu"  # what computes, and why where that was chosen
 
     def __init__(self, kernel: Kernel, X: Any, n_threads: int | None) -> None:
         self.kernel = kernel

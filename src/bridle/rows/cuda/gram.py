@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
+from bridle.matrix.door import is_sparse
+from bridle.matrix.threads import check_threads
 from bridle.objective.kernels import Kernel
-from bridle.rows.cuda.device import C_TYPES, Device, check_where, find_device, missing
+from bridle.rows.cuda.device import C_TYPES, Device, Where, check_where, find_device, missing
+from bridle.rows.cuda.placing import Place, faster
 from bridle.rows.cuda.products import (
     THREADS,
     WIDE,
@@ -30,33 +33,43 @@ FORMULAS = ("linear", "rbf", "poly", "sigmoid")  # those of kernels.cu
 GROUP = 1024  # centres of a block, at most
 TILE = 2**26  # values of a block, at most
 
-# Fewer rows than this take less time on the processor.
-FEW_ROWS = 2000
+# Seconds of a core for a feature of a kernel value; of the device for a row, before anything else,
+# and before the first time in a process. Measured with 16 cores and an H200: see docs/gpu.md.
+CPU_VALUE, CUDA_ROW, CUDA_LEAST, CUDA_START = 1e-9, 3e-5, 0.05, 3.0
 
 
-def kernel_device(kernel: Kernel, device: str, n_rows: int) -> Device | None:
-    """The device that is to compute the kernel for problems of so many rows; None: this processor.
-
-    device: "cpu", "cuda" or "auto", the GPU if there is one and the rows are not few.
-    """
+def kernel_place(device: Where | Place, kernel: Kernel, X: Any, n_threads: int | None) -> Place:
+    """Where the kernel of these rows is computed; a place is an answer already."""
+    if isinstance(device, Place):
+        return device
+    unknown = None
+    if kernel.compiled not in FORMULAS:
+        unknown = f"the kernels there are {', '.join(FORMULAS)}, not {kernel.name}"
     if check_where(device) == "cpu":
-        return None
-    known = kernel.compiled in FORMULAS
-    if device == "auto" and (missing() is not None or not known or n_rows < FEW_ROWS):
-        return None
-    if not known:
-        raise DeviceError(
-            f'device="cuda" computes the kernels {", ".join(FORMULAS)}, not {kernel.name}'
-        )
-    return find_device()
+        return Place("cpu")
+    if device == "cuda":
+        if unknown is not None:
+            raise DeviceError(f'device="cuda" is not available: {unknown}')
+        return Place("cuda")
+    why = missing() or unknown
+    if why is not None:
+        return Place("cpu", why)
+    n_rows, n_features = X.shape
+    entries = X.nnz / n_rows if is_sparse(X) else n_features
+    here = CPU_VALUE * n_rows**2 * (entries + 10.0) / check_threads(n_threads)
+    there = CUDA_LEAST + CUDA_ROW * n_rows + (0.0 if find_device().started else CUDA_START)
+    return faster(here, there)
 
 
-def kernel_rows(kernel: Kernel, X: Any, n_threads: int | None, device: str) -> KernelRows:
+def kernel_rows(kernel: Kernel, X: Any, n_threads: int | None, device: Where | Place) -> KernelRows:
     """The rows of X seen through a kernel, here or on a device."""
-    found = kernel_device(kernel, device, X.shape[0])
-    if found is None:
-        return KernelRows(kernel, X, n_threads)
-    return DeviceKernelRows(kernel, X, n_threads, found)
+    place = kernel_place(device, kernel, X, n_threads)
+    if place.device == "cuda":
+        rows: KernelRows = DeviceKernelRows(kernel, X, n_threads, find_device())
+    else:
+        rows = KernelRows(kernel, X, n_threads)
+    rows.place = str(place)
+    return rows
 
 
 class DeviceKernelRows(KernelRows):
