@@ -28,7 +28,8 @@ SHIM = r"""
 #define __shared__ static thread_local
 #define __syncthreads()
 struct Three { unsigned x, y, z; };
-static thread_local Three threadIdx{0, 0, 0}, blockDim{1, 1, 1}, blockIdx{0, 0, 0}, gridDim{1, 1, 1};
+static thread_local Three threadIdx{0, 0, 0}, blockDim{1, 1, 1};
+static thread_local Three blockIdx{0, 0, 0}, gridDim{1, 1, 1};
 extern "C" void set_block(unsigned k, unsigned n) { blockIdx.x = k; gridDim.x = n; }
 template <class T> T __shfl_xor_sync(unsigned, T value, int, int) { return value; }
 template <class T> T __shfl_sync(unsigned, T value, int, int) { return value; }
