@@ -176,15 +176,17 @@ def test_a_working_set_is_solved_as_numpy_does(device, free, q):
     full = {name: np.zeros(2 * q) for name in ("a", "f", "bound", "diagonal")}
     full["f"][where], full["bound"][where], full["diagonal"][where] = -y, bound, np.diag(K)
     given = [device.put(values) for values in full.values()]
-    change, report = device.put(np.empty(q)), device.put(np.empty(3))
+    outs = [device.put(np.empty(q, np.int32)), device.put(np.empty(q)), device.put(np.empty(4))]
     name = "solve_pairs" if free else "solve_singles"
     device.kernel("kernels", name, VALUE="double")((1,), (256,), (
-        device.put(K), np.int32(q), device.put(where), *given, 0.1, 100 * q, change, report,
+        device.put(K), np.int32(q), device.put(where), *given, 0.1, 100 * q, *outs,
     ))  # fmt: skip
-    told, alpha = device.get(report), device.get(given[0])[where]
+    moved, change, told = (device.get(out) for out in outs)
+    alpha, n_moved = device.get(given[0])[where], int(told[3])
     assert told[0] == steps > 0
     np.testing.assert_allclose(alpha, expected, atol=1e-9)
-    np.testing.assert_allclose(device.get(change), np.sign(bound) * expected, atol=1e-9)
+    assert np.array_equal(moved[:n_moved], np.flatnonzero(alpha))
+    np.testing.assert_allclose(change[:n_moved], (np.sign(bound) * alpha)[alpha != 0], atol=1e-12)
     assert told[1] > 0
     assert 0 < told[2] <= 1.0 + 1e-12
 

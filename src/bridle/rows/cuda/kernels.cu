@@ -45,20 +45,21 @@ extern "C" __global__ void apply(VALUE *products, Int m, Int n, const double *ce
 }
 #endif
 
-// f += sum_k change_k K_k, for kernel rows K_k that stand at `places` of a table of rows of n. The
-// groups of a block share the sum of LANES columns.
+// f += sum_k change_k K_k over those that moved, report[3] of them, for kernel rows K_k that stand at
+// `places` of a table of rows of n. The groups of a block share the sum of LANES columns.
 extern "C" __global__ void add_rows(const VALUE *__restrict__ table, Int n,
-                                    const Int *__restrict__ places,
-                                    const double *__restrict__ change, int q, double *f) {
+                                    const Int *__restrict__ places, const int *__restrict__ moved,
+                                    const double *__restrict__ change, const double *report,
+                                    double *f) {
   __shared__ double parts[1024];
-  const int own = threadIdx.x / LANES, n_groups = blockDim.x / LANES;
+  const int own = threadIdx.x / LANES, n_groups = blockDim.x / LANES, n_moved = int(report[3]);
   for (Int begin = Int(blockIdx.x) * LANES; begin < n; begin += Int(gridDim.x) * LANES) {
     const Int p = begin + lane();
     double sum = 0;
     if (p < n) {
 #pragma unroll 8
-      for (int k = own; k < q; k += n_groups)
-        sum += change[k] * double(table[places[k] * n + p]);
+      for (int k = own; k < n_moved; k += n_groups)
+        sum += change[k] * double(table[places[moved[k]] * n + p]);
     }
     parts[threadIdx.x] = sum;
     __syncthreads();
@@ -193,6 +194,34 @@ extern "C" __global__ void candidates(const double *a, const double *f, const do
   }
 }
 
+// Of each block, its rows' part of the gap with the bias b.
+extern "C" __global__ void gap(const double *a, const double *f, const double *bound, Int n,
+                               double b, double *out) {
+  double sum = 0;
+  for (Int i = thread(); i < n; i += threads()) {
+    const bool positive = bound[i] > 0;
+    const double slack = positive ? -(f[i] + b) : f[i] + b; // 1 - y (s + b)
+    sum += (slack > 0 ? (positive ? bound[i] : -bound[i]) * slack : 0) - a[i] * slack;
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0)
+    out[blockIdx.x] = sum;
+}
+
+// Which variables do not rest at a bound, by the least F that may rise and the largest that may
+// fall, or, without a free bias, by the worst violation `low`.
+extern "C" __global__ void at_work(const double *a, const double *f, const double *bound, Int n,
+                                   int free, double up, double low, bool *out) {
+  for (Int i = thread(); i < n; i += threads()) {
+    const bool rises = room_up(a[i], bound[i]) > 0, falls = room_down(a[i], bound[i]) > 0;
+    const bool violates = (f[i] < 0 && rises) || (f[i] > 0 && falls);
+    const double size = f[i] < 0 ? -f[i] : f[i];
+    const bool rests = free ? (!rises || f[i] > low) && (!falls || f[i] < up)
+                            : !(rises && falls) && !violates && size > low;
+    out[i] = !rests;
+  }
+}
+
 // A working set: the variables at some positions. A thread has PER of them in its registers, every
 // blockDim-th; what others ask for stands in shared memory, too.
 constexpr int MOST = 1024, PER = LANES == 1 ? MOST : 4;
@@ -238,17 +267,24 @@ struct Own {
     a = whole ? end : to < 0 ? 0 : to > most ? most : to;
     up[c] = room_up(a, bound), down[c] = room_down(a, bound);
   }
-  // alpha, y times what was added to it, and how the work went.
-  __device__ void store(const WorkingSet &set, const Int *where, double *alpha, double *change,
-                        double *report, Int steps, double gain, double curvature) const {
+  // alpha; of those that moved, which they are and y times what was added; and how the work went.
+  __device__ void store(WorkingSet &set, const Int *where, double *alpha, int *moved,
+                        double *change, double *report, Int steps, double gain,
+                        double curvature) const {
     __syncthreads();
     for (int k = threadIdx.x; k < q; k += blockDim.x) {
       double &a = alpha[where[k]];
-      change[k] = set.bound[k] > 0 ? set.a[k] - a : a - set.a[k];
+      set.f[k] = set.bound[k] > 0 ? set.a[k] - a : a - set.a[k];
       a = set.a[k];
     }
-    if (threadIdx.x == 0)
-      report[0] = double(steps), report[1] = gain, report[2] = curvature;
+    __syncthreads();
+    if (threadIdx.x > 0)
+      return;
+    int n_moved = 0;
+    for (int k = 0; k < q; ++k)
+      if (set.f[k] != 0)
+        moved[n_moved] = k, change[n_moved] = set.f[k], ++n_moved;
+    report[0] = double(steps), report[1] = gain, report[2] = curvature, report[3] = n_moved;
   }
 };
 
@@ -257,7 +293,7 @@ struct Own {
 extern "C" __global__ void solve_pairs(const VALUE *__restrict__ K, int q, const Int *where,
                                        double *alpha, const double *gradient,
                                        const double *bounds, const double *diagonals, double goal,
-                                       Int most, double *change, double *report) {
+                                       Int most, int *moved, double *change, double *report) {
   __shared__ WorkingSet set;
   Own own(set, q, where, alpha, gradient, bounds, diagonals);
   double enough = -1, gain = 0, curvature = NONE;
@@ -313,14 +349,15 @@ extern "C" __global__ void solve_pairs(const VALUE *__restrict__ K, int q, const
         own.move(set, c, -t, t >= down);
     }
   }
-  own.store(set, where, alpha, change, report, step, gain, curvature);
+  own.store(set, where, alpha, moved, change, report, step, gain, curvature);
 }
 
 // Without the equality: the single variable that raises D the most.
 extern "C" __global__ void solve_singles(const VALUE *__restrict__ K, int q, const Int *where,
                                          double *alpha, const double *gradient,
                                          const double *bounds, const double *diagonals,
-                                         double goal, Int most, double *change, double *report) {
+                                         double goal, Int most, int *moved, double *change,
+                                         double *report) {
   __shared__ WorkingSet set;
   Own own(set, q, where, alpha, gradient, bounds, diagonals);
   double enough = -1, gain = 0, curvature = NONE;
@@ -360,5 +397,5 @@ extern "C" __global__ void solve_singles(const VALUE *__restrict__ K, int q, con
         own.move(set, c, t, length >= room);
     }
   }
-  own.store(set, where, alpha, change, report, step, gain, curvature);
+  own.store(set, where, alpha, moved, change, report, step, gain, curvature);
 }

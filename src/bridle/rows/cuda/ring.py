@@ -42,15 +42,17 @@ class RowRing:
 
     def fetch(self, rows: Numbers, compute: Callable[[Numbers, Any], None]) -> Numbers:
         """The places of these rows; compute(rows, out) makes those that are not there yet."""
-        lacking = rows[self.place_of[rows] < 0]
-        while len(lacking):
-            begin = self.next if self.next + len(lacking) <= self.size else 0
-            end = begin + len(lacking)
-            place = self.place_of[rows]
-            in_the_way = rows[(place >= begin) & (place < end)]
-            if not len(np.setdiff1d(in_the_way, lacking)):
+        place = self.place_of[rows]
+        lacks = place < 0
+        while True:
+            n = int(np.count_nonzero(lacks))
+            begin = self.next if self.next + n <= self.size else 0
+            end = begin + n
+            in_the_way = ~lacks & (place >= begin) & (place < end)
+            if not in_the_way.any():
                 break
-            lacking = np.union1d(lacking, in_the_way)
+            lacks |= in_the_way
+        lacking = rows[lacks]
         if len(lacking):
             gone = self.row_at[begin:end]
             self.place_of[gone[gone >= 0]] = -1

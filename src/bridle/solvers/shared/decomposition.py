@@ -48,6 +48,21 @@ class SetsReport:
     stuck: bool
 
 
+@dataclass(frozen=True)
+class Look:
+    """The worst violators of each kind, by their keys (see kernels.cu), and the extremes.
+
+    With a free bias, up is the least F that may rise and low the largest that may fall; else up is
+    0 and no |F| that violates is above low.
+    """
+
+    keys: Array
+    positions: NDArray[np.intp]
+    up: float
+    low: float
+    largest: float  # |F|
+
+
 class Variables:
     """alpha, F = s - y, upper bounds with the signs of y, and K(x, x) of rows on the device."""
 
@@ -60,15 +75,14 @@ class Variables:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.a, self.f, self.bound, self.diagonal))
 
+    @property
+    def state(self) -> tuple[Any, Any, Any]:
+        """Without K(x, x)."""
+        return self.a, self.f, self.bound
+
     def take(self, rows: Any) -> Variables:
         """Those of the chosen rows, copies."""
         return Variables(*(values[rows] for values in self))
-
-    def movable(self) -> tuple[Any, Any]:
-        """Where alpha y may go up, and where it may go down."""
-        positive, less = self.bound > 0, self.a > 0
-        more = self.a < abs(self.bound)
-        return (positive & more) | (~positive & less), (positive & less) | (~positive & more)
 
 
 class Decomposition:
@@ -92,6 +106,9 @@ class Decomposition:
         self.ring = RowRing(self.device, dtype, self.n_rows, cache_bytes // dtype.itemsize)
         fits = len(self.ring.values) // self.n_rows
         self.set_size = max(2, min(set_size, MOST, fits, self.n_rows))
+        self.keeps_last = self.set_size >= 4
+        self.n_new = self.set_size // 2 if self.keeps_last else self.set_size
+        self.n_new = max(1, self.n_new // 2) if free else self.n_new
         self.kernel = values.kernel
         self.C_type = C_TYPES[dtype.str[1:]]
         self.all = Variables(
@@ -99,9 +116,11 @@ class Decomposition:
             put(values.diagonal + constant),
         )  # fmt: skip
         self.y = self.xp.copysign(1.0, self.all.bound)
+        self.largest_diagonal = float(values.diagonal.max()) + constant
         self.dual, self.curvature = 0.0, NONE
         self.active: Any = None
         self.last_chosen = np.empty(0, np.intp)
+        self.looked: Look | None = None
         self._activate(None)
         self.refresh(scores)
 
@@ -110,24 +129,22 @@ class Decomposition:
     def run(self, n_sets: int) -> SetsReport:
         """Optimise so many working sets."""
         reports = []
-        stuck = False
         for _ in range(n_sets):
             self.sets_since_shrinking += 1
             if self.sets_since_shrinking >= SETS_BETWEEN_SHRINKING:
                 self._shrink()
             chosen = self._choose()
             if chosen is None:
-                stuck = True
                 break
             reports.append(self._optimise(chosen))
-        up, low = self._extremes()
-        # One copy, and so one wait, for all of it.
-        told = self.device.get(self.xp.stack([*reports, self._numbers(self._gap(up, low), 0, 0)]))
-        gap, told = float(told[-1, 0]), told[:-1]
-        self.dual += float(told[:, 1].sum())
-        self.curvature = min(self.curvature, told[:, 2].min(initial=NONE))
-        steps = int(told[:, 0].sum())
-        return SetsReport(steps, self.dual, gap, len(self.v), self.curvature, stuck or steps == 0)
+        stuck = len(reports) < n_sets
+        steps = 0
+        if reports:
+            told = self.device.get(self.xp.stack(reports))
+            self.dual += float(told[:, 1].sum())
+            self.curvature = min(self.curvature, told[:, 2].min())
+            steps, stuck = int(told[:, 0].sum()), stuck or bool(told[-1, 3] == 0)
+        return SetsReport(steps, self.dual, self._gap(), len(self.v), self.curvature, stuck)
 
     def alpha(self, out: Array) -> None:
         """The dual variables of all rows."""
@@ -158,7 +175,7 @@ class Decomposition:
     def _refresh(self, scores: Any) -> None:
         every = self.all
         self.known_alpha, self.known_scores = every.a.copy(), scores
-        every.f = scores - self.y
+        every.f, self.looked = scores - self.y, None
         self.dual = float((every.a * (1 - 0.5 * self.y * scores)).sum())
         if self.active is not None:
             self._activate(None)
@@ -186,97 +203,79 @@ class Decomposition:
     def _shrink(self) -> None:
         """Leaves out the rows that rest at a bound and are in no violating pair."""
         self.sets_since_shrinking = 0
-        stays = self.xp.flatnonzero(~self._at_rest())
+        look, stays = self._look(), self.xp.empty(len(self.v), bool)
+        self._kernel("at_work")((blocks(self.device),), (THREADS,), (
+            *self.v.state, len(self.v), np.int32(self.free), look.up, look.low, stays,
+        ))  # fmt: skip
+        stays = self.xp.flatnonzero(stays)
         if len(stays) > WORTH_IT * len(self.v) or len(stays) < 2:
             return
         self._store()
         rows = stays if self.active is None else self.active[stays]
         self.ring.keep(stays, self.device.get(rows))
         self._activate(rows)
-
-    def _at_rest(self) -> Any:
-        up, low = self._extremes()
-        v = self.v
-        rises, falls = v.movable()
-        if self.free:
-            return (~rises | (v.f > low)) & (~falls | (v.f < up))
-        return ~(rises & falls) & (self._projected() == 0) & (self.xp.abs(v.f) > low)
+        self.looked = None
 
     # The optimality conditions.
 
-    def _projected(self) -> Any:
-        """Without a free bias: F, where the box lets the variable follow it."""
-        v = self.v
-        rises, falls = v.movable()
-        return self.xp.where(((v.f < 0) & rises) | ((v.f > 0) & falls), v.f, 0.0)
-
-    def _extremes(self) -> tuple[Any, Any]:
-        """The least F that may go up and the largest that may go down; or 0 and the worst."""
-        xp, v = self.xp, self.v
-        if not self.free:
-            return xp.zeros(()), xp.abs(self._projected()).max()
-        rises, falls = v.movable()
-        return xp.where(rises, v.f, NONE).min(), xp.where(falls, v.f, -NONE).max()
-
-    def _gap(self, up: Any, low: Any) -> Any:
+    def _gap(self) -> float:
         """On the active rows, by the gradient at hand; b is halfway between the extremes."""
-        xp, v = self.xp, self.v
-        b = xp.zeros(())
-        if self.free:
-            b = xp.where((up < NONE) & (low > -NONE), -0.5 * (up + low), 0.0)
-        slack = -xp.copysign(1.0, v.bound) * (v.f + b)
-        return (abs(v.bound) * xp.maximum(slack, 0.0) - v.a * slack).sum()
+        look = self._look()
+        b = 0.0
+        if self.free and look.up < NONE and look.low > -NONE:
+            b = -0.5 * (look.up + look.low)
+        out = self.xp.empty(blocks(self.device))
+        self._kernel("gap")((len(out),), (THREADS,), (*self.v.state, len(self.v), b, out))
+        return float(self.device.get(out).sum())
 
-    def _numbers(self, *numbers: Any) -> Any:
-        return self.xp.stack([self.xp.asarray(number, np.float64) for number in numbers])
+    def _look(self) -> Look:
+        """At all active rows, unless nothing has changed since the last one."""
+        if self.looked is None:
+            self.looked = self._candidates()
+        return self.looked
 
-    # A working set.
-
-    def _choose(self) -> Numbers | None:
-        """Positions of the worst violators and of those chosen last; None if there are none."""
-        keeps_last = self.set_size >= 4
-        n_new = self.set_size // 2 if keeps_last else self.set_size
-        n_new = max(1, n_new // 2) if self.free else n_new
-        keys, positions, least, largest = self._candidates(n_new)
-        # A pair violates if F of the one that may rise is below that of the one that may fall.
-        limits = -least[::-1] if self.free else np.zeros(1)
-        violation = limits[0] - least[0]
-        if not self.free:  # the squares of F / |phi(x)|
-            violation = np.sqrt(violation)
-        # What is left of a violation at the rounding of the gradient's sums is none.
-        if violation <= 1e-14 * max(1.0, largest):
-            return None
-        best = []
-        for some, where, limit in zip(keys, positions, limits, strict=True):
-            order = np.argsort(some, kind="stable")[:n_new]
-            best.append(where[order[some[order] < limit]])
-        new = np.unique(np.concatenate(best))
-        last = self.place_of[self.last_chosen] if keeps_last else new[:0]
-        self.last_chosen = self.row_of[new]
-        return np.concatenate([last[last >= 0], new])
-
-    def _candidates(self, n: int) -> tuple[Array, Numbers, Array, float]:
-        """Keys and positions of the worst violators, the least key of each kind, the largest F.
-
-        They are the n worst of each kind, unless one piece of the rows has many more of them than
-        the others.
-        """
+    def _candidates(self) -> Look:
+        """A look; it misses bad violators where one piece of the rows has many more than others."""
         n_rows, kinds = len(self.v), 2 if self.free else 1
         width = min(WIDTH, max(32, -(-n_rows // PIECES)))
         pieces = -(-n_rows // width)
-        m = min(width, -(-SPARE * n // pieces))
+        m = min(width, -(-SPARE * self.n_new // pieces))
         out = self.xp.empty((kinds, pieces, 2 * m + 2))
         taken = self.place_of[self.last_chosen]
-        taken = taken[taken >= 0] if self.set_size >= 4 else taken[:0]
+        taken = taken[taken >= 0]
         self._kernel("candidates")((kinds * pieces,), (128,), (
             *self.v, n_rows, self.device.put(taken), np.int32(len(taken)), np.int32(self.free),
             width, np.int32(m), out,
         ))  # fmt: skip
         told = self.device.get(out)
-        return (
-            told[:, :, :m].reshape(kinds, -1), told[:, :, m : 2 * m].reshape(kinds, -1).astype(int),
-            told[:, :, 2 * m].min(axis=1), float(told[:, :, 2 * m + 1].max()),
-        )  # fmt: skip
+        keys, least = told[:, :, :m].reshape(kinds, -1), told[:, :, 2 * m].min(axis=1)
+        positions = told[:, :, m : 2 * m].reshape(kinds, -1)
+        up, low = 0.0, np.sqrt(max(0.0, -least[0]) * self.largest_diagonal)
+        if self.free:
+            up, low = least[0], -least[1]
+        return Look(keys, positions.astype(np.intp), up, low, told[:, :, 2 * m + 1].max())
+
+    # A working set.
+
+    def _choose(self) -> Numbers | None:
+        """Positions of the worst violators and of those chosen last; None if there are none."""
+        look = self._look()
+        # What is left of a violation at the rounding of the gradient's sums is none.
+        if look.low - look.up <= 1e-14 * max(1.0, look.largest):
+            return None
+        # A pair violates if F of the one that may rise is below that of the one that may fall.
+        limits = (look.low, -look.up) if self.free else (0.0,)
+        best = []
+        for keys, positions, limit in zip(look.keys, look.positions, limits, strict=True):
+            if self.n_new < len(keys):
+                order = np.argpartition(keys, self.n_new - 1)[: self.n_new]
+                keys, positions = keys[order], positions[order]  # noqa: PLW2901
+            best.append(positions[keys < limit])
+        new = np.unique(np.concatenate(best))
+        last = self.place_of[self.last_chosen]
+        if self.keeps_last:
+            self.last_chosen = self.row_of[new]
+        return np.concatenate([last[last >= 0], new])
 
     def _optimise(self, chosen: Numbers) -> Any:
         """Optimises over the set; F of all active rows follows. How it went, on the device."""
@@ -284,13 +283,14 @@ class Decomposition:
         places = self.ring.fetch(self.row_of[chosen], self._compute)
         at, places = self.device.put(np.stack([chosen, places]))
         K = self.ring.gather(places, at)
-        change, report = xp.empty(len(chosen)), xp.empty(3)
+        moved, change, report = xp.empty(len(chosen), np.int32), xp.empty(len(chosen)), xp.empty(4)
         self._kernel("solve_pairs" if self.free else "solve_singles")((1,), (SOLVING,), (
-            K, q, at, *v, GOAL, 100 * len(chosen), change, report,
+            K, q, at, *v, GOAL, 100 * len(chosen), moved, change, report,
         ))  # fmt: skip
         self._kernel("add_rows")((blocks(self.device),), (THREADS,), (
-            self.ring.table, len(v), places, change, q, v.f,
+            self.ring.table, len(v), places, moved, change, report, v.f,
         ))  # fmt: skip
+        self.looked = None
         return report
 
     def _compute(self, rows: Numbers, out: Any) -> None:
