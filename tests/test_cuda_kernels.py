@@ -342,7 +342,7 @@ def test_auto_takes_what_is_predicted_to_be_faster(device, monkeypatch):
     few = bridle.KernelProblem(X, y, device="auto")
     assert few.place.startswith("cpu (0.0")
     assert few.place.endswith("s on the processor)")
-    monkeypatch.setattr(gram, "CPU_VALUE", 1.0)
+    monkeypatch.setattr(gram, "CPU_PAIR", 1.0)
     many = bridle.KernelProblem(X, y, device="auto")
     assert many.place.startswith("cuda (")
     assert bridle.solve(many).place == many.place

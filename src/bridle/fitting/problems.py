@@ -314,8 +314,9 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
-# One small problem leaves most of a GPU idle: of no more rows, so many are solved at a time.
-SMALL, AT_ONCE = 50_000, 16
+# While one small problem waits for a GPU, or for this process, another goes on: of no more rows, so
+# many are solved at a time.
+SMALL, AT_ONCE = 50_000, 2
 
 
 class KernelProblems(_InMemory):
@@ -333,8 +334,10 @@ class KernelProblems(_InMemory):
         self.cache_size, self.kernel = choice.cache_size, choice.settled(self.X, None)
         # The place is that of all problems, each of which may be too small for "auto".
         self._place = kernel_place(self.device, self.kernel, self.X, self.n_threads)
-        if self._place.device == "cuda" and self.n_rows <= SMALL:
-            self.workers = min(AT_ONCE, len(self))
+        self._on_device: KernelProblem | None = None
+        if self._place.device == "cuda" and len(self) > 1:
+            self._on_device = self._problem(self.X, np.arange(self.n_rows), 0, self.kernel)
+            self.workers = AT_ONCE if self.n_rows <= SMALL else 1
         # What is no formula of the core is asked once, for all problems.
         self._gram = None
         if self.kernel.is_matrix:
@@ -349,8 +352,6 @@ class KernelProblems(_InMemory):
         return rows_of_pair(self.codes(), self.sides(k), self._weights)
 
     def problem(self, k: int) -> KernelProblem:  # noqa: D102
-        from bridle.problems.kernel import KernelProblem
-
         rows, kernel, part = self.rows_of(k), self.kernel, self.X
         everything = len(rows) == self.n_rows
         if self._gram is not None:
@@ -358,14 +359,23 @@ class KernelProblems(_InMemory):
 
             kernel = Precomputed()
             part = self._gram if everything else self._gram[np.ix_(rows, rows)]
-        elif not everything:
-            part = part[rows]
-        self._open[k] = KernelProblem(
-            part, self.signs(k, rows), self.task.C, kernel=kernel, bias=self.task.bias,
+        if self._on_device is not None:
+            weights = None if self.costs is None else self.costs[rows]
+            self._open[k] = self._on_device.part(rows, y=self.signs(k, rows), sample_weight=weights)
+        else:
+            part = part if everything or self._gram is not None else part[rows]
+            self._open[k] = self._problem(part, rows, k, kernel)
+        return self._open[k]
+
+    def _problem(self, X: Any, rows: Indices, k: int, kernel: Kernel) -> KernelProblem:
+        """Problem k on these rows, which X has."""
+        from bridle.problems.kernel import KernelProblem
+
+        return KernelProblem(
+            X, self.signs(k, rows), self.task.C, kernel=kernel, bias=self.task.bias,
             bias_scale=self.task.bias_scale, n_threads=self.n_threads, device=self._place,
             sample_weight=None if self.costs is None else self.costs[rows],
         )  # fmt: skip
-        return self._open[k]
 
     def solver(self, solver: str | Solver) -> str | Solver:
         """Asked for "auto", small problems go on to the last digits."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from bridle import _core
@@ -55,6 +55,9 @@ from bridle.rows.definiteness import Definiteness, definiteness
 from bridle.rows.gram import KernelSums, core_kernel, expand_between
 from bridle.rows.memory import MemoryRows
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bridle.rows.cuda.gram import DeviceKernelRows
 
 # The kernel matrix of up to so many rows is examined for negative eigenvalues before the start, of
 # more rows a submatrix of so many: Cholesky's method takes the cube of them.
@@ -169,6 +172,19 @@ class KernelProblem(Problem):
         if sample_weight is not None:
             other._set_cost(check_weights(sample_weight, self.n_rows))
         other.values = self.values.with_threads(max(1, n_threads))
+        return other
+
+    def part(
+        self, chosen: NDArray[np.intp], *, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> KernelProblem:
+        """A problem on some of the rows, which are on a device and stay there."""
+        other = copy.copy(self)
+        other.values = cast("DeviceKernelRows", self.values).take(chosen)
+        other.X, other.n_rows = other.values.X, len(chosen)
+        other.y = check_labels(y, len(chosen))
+        other._set_cost(check_weights(sample_weight, len(chosen)))
+        other.indefinite, other.shift, other.assumption = None, 0.0, None
+        other._examine()
         return other
 
     def _set_cost(self, weights: Array) -> None:

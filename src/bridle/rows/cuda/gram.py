@@ -8,12 +8,13 @@ float64 are off by no more units in the last place than the kernels' own bounds 
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import is_sparse, view_rows
 from bridle.matrix.threads import check_threads
 from bridle.objective.kernels import Kernel
 from bridle.rows.cuda.device import C_TYPES, Device, Where, check_where, find_device, missing
@@ -27,15 +28,19 @@ from bridle.rows.cuda.products import (
     put_matrix,
 )
 from bridle.rows.gram import KernelRows, KernelSums, error_of_sums, pair
+from bridle.rows.memory import MemoryRows
+from numpy.typing import NDArray
 
 FORMULAS = ("linear", "rbf", "poly", "sigmoid")  # those of kernels.cu
 
 GROUP = 1024  # centres of a block, at most
 TILE = 2**26  # values of a block, at most
 
-# Seconds of a core for a feature of a kernel value; of the device for a row, before anything else,
-# and before the first time in a process. Measured with 16 cores and an H200: see docs/gpu.md.
-CPU_VALUE, CUDA_ROW, CUDA_LEAST, CUDA_START = 1e-9, 3e-5, 0.05, 3.0
+# Seconds for the square of the rows, and with each feature: on the processor, which gains as the
+# root of its threads, and on the device; there also for a row, and before the first time in a
+# process. Measured with 16 cores and an H200: see docs/gpu.md.
+CPU_PAIR, CPU_FEATURE = 7.5e-8, 1.6e-10
+CUDA_PAIR, CUDA_FEATURE, CUDA_ROW, CUDA_START = 2.2e-11, 4e-14, 2e-5, 3.0
 
 
 def kernel_place(device: Where | Place, kernel: Kernel, X: Any, n_threads: int | None) -> Place:
@@ -56,9 +61,9 @@ def kernel_place(device: Where | Place, kernel: Kernel, X: Any, n_threads: int |
         return Place("cpu", why)
     n_rows, n_features = X.shape
     entries = X.nnz / n_rows if is_sparse(X) else n_features
-    here = CPU_VALUE * n_rows**2 * (entries + 10.0) / check_threads(n_threads)
-    there = CUDA_LEAST + CUDA_ROW * n_rows + (0.0 if find_device().started else CUDA_START)
-    return faster(here, there)
+    here = n_rows**2 * (CPU_PAIR + CPU_FEATURE * entries) / check_threads(n_threads) ** 0.5
+    there = CUDA_ROW * n_rows + n_rows**2 * (CUDA_PAIR + CUDA_FEATURE * entries)
+    return faster(here, there + (0.0 if find_device().started else CUDA_START))
 
 
 def kernel_rows(kernel: Kernel, X: Any, n_threads: int | None, device: Where | Place) -> KernelRows:
@@ -80,6 +85,19 @@ class DeviceKernelRows(KernelRows):
         self.device = device
         self.matrix = put_matrix(device, self.rows.X)
         self.norms = device.put(self.rows.squared_norms)
+
+    def take(self, chosen: NDArray[np.intp]) -> DeviceKernelRows:
+        """Some of the rows, which are on the device already and were checked."""
+        other = copy.copy(self)
+        for name in ("diagonal", "accuracy"):
+            other.__dict__.pop(name, None)
+        part, norms = self.rows.X[chosen], self.rows.squared_norms[chosen]
+        other.rows = MemoryRows.checked(view_rows(part, 0.0), norms, 0.0, self.rows.n_threads)
+        other.rows.X = part
+        other.X = part if self.X is self.rows.X else self.X[chosen]
+        at = self.device.put(chosen)
+        other.matrix, other.norms = self.matrix.take(at), self.norms[at]
+        return other
 
     def expand(self, coefficients: Array) -> KernelSums:
         """sum_j c_j K(x_j, x_i) for every row, summed in float64."""
