@@ -439,7 +439,7 @@ def test_the_command_line_never_imports_scikit_learn(folder: Path, tmp_path: Pat
         ["train", folder / "four.svm", model, "--probability", "isotonic", "--scale"],
         ["train", "-s", 4, "-v", 2, "-q", folder / "four.svm"],
         ["export", model, tmp_path / "m.liblinear"],
-        ["import", tmp_path / "m.liblinear", model, "--data", folder / "four.svm"],
+        ["import", tmp_path / "m.liblinear", model, "-c", 1, "--data", folder / "four.svm"],
         ["demo", "--rows", 200, "--solvers", "dcd", "--picture", picture],
     ):
         loaded = loaded_after(*arguments)

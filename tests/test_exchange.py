@@ -168,7 +168,9 @@ def test_a_model_of_svm_learn_is_certified(tmp_path: Path) -> None:
     text = re.sub(r"(?m)^(\S+ \d+:.*)$", r"\1 #", (tmp_path / "m.svmlight").read_text())
     (tmp_path / "m").write_text(text.replace("V6.02", "V6.01"))
     write_svmlight(tmp_path / "d", X, y)
-    told = bridle_command("import", tmp_path / "m", tmp_path / "ours", "--data", tmp_path / "d")
+    told = bridle_command(
+        "import", tmp_path / "m", tmp_path / "ours", "-c", 1, "--data", tmp_path / "d"
+    )
     assert "certified gap" in told
     assert load_model(tmp_path / "ours").certificate.relative_gap < 1e-4
 
@@ -313,7 +315,7 @@ def test_what_is_wrong_is_told_with_its_line(
     with pytest.raises(ModelError) as caught:
         import_model(path)
     assert str(caught.value).startswith(f"{path}:{line}:")
-    assert bridle_command("import", path, tmp_path / "o", code=2).count("\n") == 1
+    assert bridle_command("import", path, tmp_path / "o", "-c", 1, code=2).count("\n") == 1
 
 
 @pytest.mark.parametrize("text", [LIBLINEAR, SVMLIGHT])

@@ -478,7 +478,7 @@ def test_a_ranker_takes_data_that_have_fewer_features(folder: Path, tmp_path: Pa
 
 def test_an_imported_kernel_model_is_not_certified(folder: Path, tmp_path: Path) -> None:
     export_model(tmp_path / "text", bridle.SVC().fit(*draw(2)), "svmlight")
-    line = ["import", tmp_path / "text", tmp_path / "m"]
+    line = ["import", tmp_path / "text", tmp_path / "m", "-c", 1]
     assert CliRunner().invoke(main, list(map(str, line))).exit_code == 0
     told = CliRunner().invoke(main, [*map(str, line), "--data", str(folder / "two.svm")])
     assert told.exit_code == 2

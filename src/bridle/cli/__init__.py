@@ -6,8 +6,10 @@ is heavy inside their functions.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import bridle
@@ -31,8 +33,32 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 
 
+# Shows the help; of click 8.2 and later.
+NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
+@contextlib.contextmanager
+def usage_in_one_line() -> Iterator[None]:
+    """What is wrong and where help is, without click's further lines."""
+    from bridle.cli.shared import InputError
+
+    try:
+        yield
+    except NO_ARGUMENTS:
+        raise
+    except click.UsageError as error:
+        command = "bridle" if error.ctx is None else error.ctx.command_path
+        said = error.format_message().rstrip(".")
+        raise InputError(f"{said}; see {command} --help") from error
+
+
 class LazyGroup(click.Group):
     """Imports a subcommand when it is run."""
+
+    def make_context(self, *given: Any, **further: Any) -> click.Context:
+        """Reads the options before the subcommand."""
+        with usage_in_one_line():
+            return super().make_context(*given, **further)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the table."""
@@ -50,7 +76,7 @@ class LazyGroup(click.Group):
         """Run a subcommand; exit code 143 if SIGTERM ended it, whether or not it left a model."""
         from bridle.cli.shared import unwritten
 
-        with terminable() as asked:
+        with terminable() as asked, usage_in_one_line():
             try:
                 return super().invoke(ctx)
             except click.exceptions.Exit:

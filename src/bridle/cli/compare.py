@@ -17,7 +17,7 @@ from bridle.cli.shared import (
     OutputFile,
     Positive,
     bias_option,
-    check_writable,
+    check_picture,
     json_option,
     loss_option,
     peak_rss_mb,
@@ -57,10 +57,7 @@ from bridle.cli.shared import (
 )  # fmt: skip
 @loss_option
 @bias_option
-@click.option(
-    "--picture", type=OutputFile, default=Path("bridle-compare.png"), show_default=True,
-    help="Where to save the picture.",
-)  # fmt: skip
+@click.option("--picture", type=OutputFile, help="Draw gaps and errors over time into this file.")
 @table_options
 @threads_option
 @seed_option
@@ -80,7 +77,7 @@ def compare(
     max_seconds: float,
     loss: str,
     bias: Any,
-    picture: Path,
+    picture: Path | None,
     threads: int | None,
     seed: int,
     as_json: bool,
@@ -94,7 +91,7 @@ def compare(
     check_cost(C, lam)
     with reported():
         methods = named_solvers(solvers)
-    check_writable(picture, inputs=tuple(path for path in (data, test) if path is not None))
+    check_picture(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
@@ -113,12 +110,14 @@ def compare(
             test=None if held_out is None else (_fit(held_out.X, X), signs(held_out.y)),
             gap=gap, max_seconds=max_seconds, seed=seed, watch=show,
         )  # fmt: skip
-    drawn = _draw(picture, result, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
+    if picture is not None:
+        with reported():
+            result.plot(picture, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
     report = {
         **size_report(X, threads), "C": C, "lam": problem.lam, "loss": loss, "bias": bias,
         "gap": gap, "best_dual": result.best_dual, "runs": result.report(),
         "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
-        "picture": str(picture) if drawn else None,
+        "picture": None if picture is None else str(picture),
     }  # fmt: skip
     if as_json:
         print_json(report)
@@ -152,16 +151,6 @@ def _fit(X_test: Any, X: Any) -> Any:
     return X_test
 
 
-def _draw(path: Path, result: Any, title: str) -> bool:
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        return False
-    with reported():
-        result.plot(path, title)
-    return True
-
-
 def _print(report: dict[str, Any]) -> None:
     print_table(
         f"{report['rows']:,} rows, {report['features']:,} features, C = {report['C']:g}, "
@@ -179,5 +168,5 @@ def _print(report: dict[str, Any]) -> None:
             for run in report["runs"]
         ],
     )  # fmt: skip
-    drawn = report["picture"]
-    click.echo(f"picture saved to {drawn}" if drawn else "no picture: needs matplotlib")
+    if report["picture"] is not None:
+        click.echo(f"picture saved to {report['picture']}")

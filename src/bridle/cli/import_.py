@@ -26,8 +26,8 @@ from bridle.cli.shared import (
 @click.argument("file", type=InputFile)
 @click.argument("model", type=OutputFile)
 @click.option(
-    "-c", "C", type=Positive, default=1.0, show_default=True,
-    help="The C that it was trained with: FILE does not say.",
+    "-c", "C", type=Positive, required=True,
+    help="The C that it was trained with: FILE does not say, and certificates need it.",
 )  # fmt: skip
 @click.option(
     "--data", type=InputFile, help="What it was trained on: certify it there, and keep the proof."

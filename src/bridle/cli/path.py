@@ -15,7 +15,7 @@ from bridle.cli.shared import (
     OutputFile,
     Positive,
     bias_option,
-    check_writable,
+    check_picture,
     device_option,
     json_option,
     keep_what_is_found,
@@ -84,8 +84,7 @@ def path(
     it is certified, and its errors.
     """
     clock = Clock()
-    if picture is not None:
-        check_writable(picture, inputs=(data,))
+    check_picture(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y

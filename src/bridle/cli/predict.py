@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
+    InputFileOrStream,
     OutputFileOrStdout,
     check_writable,
     fit_width,
@@ -28,11 +29,14 @@ from bridle.cli.shared import (
     write_text,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from bridle.files.packed import Source
+
 LINES_AT_A_TIME = 100_000
 
 
 @click.command()
-@click.argument("data", type=InputFile)
+@click.argument("data", type=InputFileOrStream)
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFileOrStdout, required=False)
 @click.option("--scores", is_flag=True, help="Write decision values instead of labels.")
@@ -48,7 +52,7 @@ def predict(
     ctx: click.Context,
     /,
     *,
-    data: Path,
+    data: Source,
     model: Path,
     output: Path | None,
     scores: bool,
@@ -59,7 +63,8 @@ def predict(
 ) -> None:
     """Apply MODEL to DATA (svmlight, .npz, .csv, .parquet); one label per line to OUTPUT.
 
-    Without OUTPUT, or with -, the labels go to standard output, unless --json wants it. Features
+    DATA = - reads svmlight lines from standard input, to their end. Without OUTPUT, or with -, the
+    labels go to standard output, unless --json wants it. Features
     that DATA lacks are zeros; features beyond the model's are ignored, with a note. The error rate
     is reported if labels of the model's classes are in DATA.
     """

@@ -15,6 +15,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
+    InputFileOrStream,
     NotNegative,
     OutputFile,
     OutputFileOrStdout,
@@ -37,6 +38,7 @@ from bridle.cli.structural import finish, solution_report, solve_task, write_mod
 from bridle.structured.ranking import RANKING_LOSSES
 
 if TYPE_CHECKING:
+    from bridle.files.packed import Source
     from bridle.solving.solution import Keep
 
 threshold_option = click.option(
@@ -147,12 +149,15 @@ def train(
 
 
 @rank.command()
-@click.argument("data", type=InputFile)
+@click.argument("data", type=InputFileOrStream)
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFileOrStdout, required=False)
 @threads_option
-def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
-    """Score the documents of DATA by MODEL: one number per line, to OUTPUT or standard output."""
+def predict(*, data: Source, model: Path, output: Path | None, threads: int | None) -> None:
+    """Score the documents of DATA by MODEL: one number per line, to OUTPUT or standard output.
+
+    DATA = - reads svmlight lines from standard input.
+    """
     if output is not None:
         check_writable(output, inputs=(data, model))
     fitted = read_model(model, ("ranking",))
@@ -235,7 +240,9 @@ def evaluate(
     print_table(f"{data}: {len(ids):,} queries, NDCG of {convention}", ["qid", *columns], rows)
 
 
-def _read(path: Path, threads: int | None, zero_based: Any = "auto") -> tuple[Any, Any, Any, bool]:
+def _read(
+    path: Source, threads: int | None, zero_based: Any = "auto"
+) -> tuple[Any, Any, Any, bool]:
     from bridle.data.svmlight import read_queries_and_base
 
     with reported():

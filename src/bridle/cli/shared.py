@@ -18,6 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from bridle.data.reading import Data
+    from bridle.files.packed import Source
     from bridle.objective.certificate import Record
 
 # Exit codes.
@@ -52,10 +53,12 @@ class _InputFile(click.Path):
 
 
 class _InputFileOrStream(_InputFile):
-    """The same, or `-` for standard input: None."""
+    """The same, or `-` for standard input: its open file."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        return None if os.fsdecode(value) == "-" else super().convert(value, param, ctx)
+        if isinstance(value, str | os.PathLike) and os.fsdecode(value) != "-":
+            return super().convert(value, param, ctx)
+        return sys.stdin.buffer
 
 
 class _OutputFile(click.Path):
@@ -222,7 +225,7 @@ def read(path: Path, threads: int | None, like: Any = None, **how: Any) -> Data:
 
 
 def read_arrays(
-    path: Path,
+    path: Source,
     threads: int | None,
     like: Any = None,
     *,
@@ -272,12 +275,14 @@ def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:
     return model
 
 
-def fit_width(model: Any, X: Any, path: Path) -> Any:
+def fit_width(model: Any, X: Any, source: Source) -> Any:
     """The model for data of X's width; says so when features of the data are not in the model."""
     if X.shape[1] > model.n_features:
+        from bridle.files.packed import name_of
+
         click.echo(
-            f"bridle: {path}: {X.shape[1] - model.n_features} features beyond the model's "
-            f"{model.n_features} are ignored: no training row had them",
+            f"bridle: {name_of(source)}: {X.shape[1] - model.n_features} features beyond the "
+            f"model's {model.n_features} are ignored: no training row had them",
             err=True,
         )
     if X.shape[1] == model.n_features:
@@ -296,7 +301,7 @@ def same_classes(model: Any, X: Any, y: Any, path: Path) -> Any:
     return fit_width(model, X, path)
 
 
-def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
+def check_writable(path: Path, *, inputs: tuple[Source, ...] = ()) -> None:
     """Fail before the work, not after it."""
     if path.exists() and not path.is_file():  # a device or a pipe
         return
@@ -308,8 +313,19 @@ def check_writable(path: Path, *, inputs: tuple[Path, ...] = ()) -> None:
     if path.exists() and not os.access(path, os.W_OK):
         raise InputError(f"{path}: may not be written by this user")
     for other in inputs:
-        if path.exists() and path.samefile(other):
+        if path.exists() and isinstance(other, Path) and path.samefile(other):
             raise InputError(f"{path}: would overwrite an input file")
+
+
+def check_picture(path: Path | None, *, inputs: tuple[Path, ...] = ()) -> None:
+    """Fail before the work if a picture is asked for and cannot be drawn or written."""
+    if path is None:
+        return
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise InputError(f"{path}: pictures need matplotlib: pip install 'bridle[plot]'")
+    check_writable(path, inputs=inputs)
 
 
 def size_report(X: Any, threads: int | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
+    InputFileOrStream,
     OutputFile,
     OutputFileOrStdout,
     Positive,
@@ -27,6 +28,7 @@ from bridle.cli.shared import (
 from bridle.cli.structural import finish, solution_report, solve_task, write_model
 
 if TYPE_CHECKING:
+    from bridle.files.packed import Source
     from bridle.models.chain import ChainModel
     from bridle.solving.solution import Keep
 
@@ -131,15 +133,15 @@ def _print_training(data: Path, test: Path | None, report: dict[str, Any]) -> No
 
 
 @tag.command()
-@click.argument("data", type=InputFile)
+@click.argument("data", type=InputFileOrStream)
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFileOrStdout, required=False)
 @threads_option
-def predict(*, data: Path, model: Path, output: Path | None, threads: int | None) -> None:
+def predict(*, data: Source, model: Path, output: Path | None, threads: int | None) -> None:
     """Label the sequences of DATA by MODEL; the answer goes after the columns of each line.
 
-    DATA in columns may lack the label. For SVM-hmm's format one label a line is written. Without
-    OUTPUT the answers go to standard output.
+    DATA in columns may lack the label. For SVM-hmm's format one label a line is written. DATA = -
+    reads standard input; without OUTPUT the answers go to standard output.
     """
     if output is not None:
         check_writable(output, inputs=(data, model))
@@ -209,10 +211,11 @@ def _template_lines(data: Path, layout: str, template: Path | None) -> list[str]
 
 
 def _read(
-    path: Path, layout: str, rules: list[str], *, labelled: bool = True
+    path: Source, layout: str, rules: list[str], *, labelled: bool = True
 ) -> tuple[list[Any], list[list[str]], list[list[list[str]]]]:
     """Features, labels, and the fields to repeat in the output."""
     from bridle.data.sequences import Template, read_columns, read_svmhmm, split_labels
+    from bridle.files.packed import name_of
 
     if layout == "svmhmm":
         X, Y = read_svmhmm(path)
@@ -223,7 +226,7 @@ def _read(
     if found < needed + labelled:
         label = "and then the label" if labelled else "with or without a label after them"
         raise InputError(
-            f"{path}: the template needs {needed} columns, {label}; the file has {found}"
+            f"{name_of(path)}: the template needs {needed} columns, {label}; the file has {found}"
         )
     if not labelled and found == needed:
         return [template.features(sequence) for sequence in tokens], [], tokens

@@ -22,8 +22,9 @@ import numpy as np
 from bridle._core.text import SvmlightError
 from bridle._core.text import read_svmlight as _parse
 from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
-from bridle.data.svmlight import ZeroBased, _decompressor, _options, _printable
+from bridle.data.svmlight import ZeroBased, _options
 from bridle.files.atomic import replacing
+from bridle.files.packed import PackedError, damage_told, name_of, unpacking
 from bridle.matrix.threads import Threads
 
 BLOCK_BYTES = 8 << 20  # of text at a time
@@ -51,13 +52,13 @@ def svmlight_to_arrow(
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> Converted:
-    """Convert a file in svmlight format, plain or compressed by gzip or xz.
+    """Convert a file in svmlight format, plain or compressed by gzip, xz, bzip2 or Zstandard.
 
     Query ids are kept if the first row has one; then every row needs one. progress: called with the
     number of bytes of the file that have been read so far. n_features and zero_based: for the files
     of one data set, which may not show by themselves how wide they are and from what they count.
     """
-    name = _printable(path)
+    name = name_of(path)
     with open(path, "rb") as file, replacing(target) as out:
         conversion = _Conversion(
             out, name, _options(n_threads, np.float32, zero_based, None, False)
@@ -141,15 +142,9 @@ def _blocks(
     file: IO[bytes], name: str, block_bytes: int, progress: Callable[[int], None] | None
 ) -> Iterator[bytes]:
     """The text in blocks of whole lines; a line that is longer makes a longer block."""
-    import lzma
-    import zlib
-
-    opened = _decompressor(file.read(6))
-    file.seek(0)
-    stream = file if opened is None else opened(file)
     rest = b""
     try:
-        while block := stream.read(block_bytes):
+        for block in _read_blocks(file, name, block_bytes):
             if progress is not None:
                 progress(file.tell())
             end = block.rfind(b"\n") + 1
@@ -158,12 +153,22 @@ def _blocks(
                 rest = block[end:]
             else:
                 rest += block
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise SvmlightError(
-            f"{name}: expected a complete compressed file, found damage: {error}"
-        ) from error
+    except PackedError as error:
+        raise SvmlightError(str(error)) from error
     if rest:
         yield rest
+
+
+def _read_blocks(file: IO[bytes], name: str, block_bytes: int) -> Iterator[bytes]:
+    stream = unpacking(file, name)
+    if stream is None:
+        stream = file
+    while True:
+        with damage_told(name):
+            block = stream.read(block_bytes)
+        if not block:
+            return
+        yield block
 
 
 def _has_qid(text: bytes) -> bool:

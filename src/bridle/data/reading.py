@@ -6,9 +6,9 @@
     .arrow            rows as record batches: `bridle.data.arrow` (extra `arrow`)
     anything else     svmlight: `bridle.data.svmlight`
 
-Text may be compressed by gzip or xz (`.csv.gz`). Whichever way they came in, the same rows are the
-same numbers: float32, in CSR without the zeros of a table. A reader is a function and a line in
-READERS.
+Text may be compressed by gzip, xz, bzip2 or Zstandard (`.csv.gz`). What is an open file and no
+name, as standard input, is svmlight. Whichever way they came in, the same rows are the same
+numbers: float32, in CSR without the zeros of a table. A reader is a function and a line in READERS.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.files.packed import ENDINGS, Source
 from bridle.matrix.csr import CsrArrays
 from numpy.typing import NDArray
 
@@ -36,7 +37,6 @@ READERS = {
     ".parquet": ("bridle.data.tables", "read_parquet"),
     ".arrow": ("bridle.data.arrow", "read"),
 }
-PACKED = (".gz", ".xz")
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,17 @@ def with_matrix(data: Data) -> Data:
     return replace(data, X=data.X.tocsr()) if isinstance(data.X, CsrArrays) else data
 
 
-def read_arrays(path: StrPath, wanted: Wanted | None = None) -> Data:
+def read_arrays(source: Source, wanted: Wanted | None = None) -> Data:
     """As read_data; X of an svmlight file is CsrArrays, for those who can do without SciPy."""
     wanted = Wanted() if wanted is None else wanted
-    ending = data_ending(path)
-    if ending in READERS:
+    if isinstance(source, str | os.PathLike) and (ending := data_ending(source)) in READERS:
         module, function = READERS[ending]
-        found: Data = getattr(importlib.import_module(module), function)(path, wanted)
+        found: Data = getattr(importlib.import_module(module), function)(source, wanted)
         return found
     from bridle.data.svmlight import read_arrays_and_base
 
     X, y, zero_based = read_arrays_and_base(
-        path, n_threads=wanted.n_threads, zero_based=wanted.zero_based
+        source, n_threads=wanted.n_threads, zero_based=wanted.zero_based
     )
     return Data(X, y, zero_based)
 
@@ -90,7 +89,7 @@ def read_arrays(path: StrPath, wanted: Wanted | None = None) -> Data:
 def data_ending(path: StrPath) -> str:
     """The last part of the name that does not speak of compression, in small letters."""
     name = Path(os.fsdecode(path).lower())
-    return name.with_suffix("").suffix if name.suffix in PACKED else name.suffix
+    return name.with_suffix("").suffix if name.suffix in ENDINGS else name.suffix
 
 
 def as_single(values: Any, where: str) -> NDArray[np.float32]:

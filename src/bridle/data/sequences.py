@@ -14,13 +14,12 @@ SVM-hmm: `TAG qid:N INDEX:VALUE ...`, one token a line, sequences told apart by 
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-StrPath = str | os.PathLike[str]
+from bridle.files.packed import Source, name_of, text_of
+
 Tokens = list[list[str]]  # the fields of each token of a sequence
 
 FIELD = re.compile(r"%x\[(-?\d+),(\d+)\]")
@@ -30,21 +29,19 @@ class SequenceFileError(ValueError):
     """What is wrong, with the file and the line."""
 
 
-def _lines(path: StrPath) -> Iterable[str]:
-    opener = gzip.open if os.fsdecode(path).endswith(".gz") else open
+def _lines(source: Source) -> Iterable[str]:
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            yield from file
+        yield from text_of(source)
     except UnicodeDecodeError as error:
-        raise SequenceFileError(f"{os.fsdecode(path)}: not a text in UTF-8: {error}") from error
+        raise SequenceFileError(f"{name_of(source)}: not a text in UTF-8: {error}") from error
 
 
-def read_columns(path: StrPath) -> list[Tokens]:
+def read_columns(source: Source) -> list[Tokens]:
     """The fields of every token of every sequence; all lines have the same number of them."""
     sequences: list[Tokens] = []
     current: Tokens = []
     width = 0
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_lines(source), 1):
         fields = line.split()
         if not fields:
             if current:
@@ -54,14 +51,14 @@ def read_columns(path: StrPath) -> list[Tokens]:
         width = width or len(fields)
         if len(fields) != width:
             raise SequenceFileError(
-                f"{os.fsdecode(path)}, line {number}: {len(fields)} columns, "
+                f"{name_of(source)}, line {number}: {len(fields)} columns, "
                 f"where the lines before have {width}"
             )
         current.append(fields)
     if current:
         sequences.append(current)
     if not sequences:
-        raise SequenceFileError(f"{os.fsdecode(path)}: no tokens")
+        raise SequenceFileError(f"{name_of(source)}: no tokens")
     return sequences
 
 
@@ -73,17 +70,17 @@ def split_labels(sequences: list[Tokens]) -> tuple[list[Tokens], list[list[str]]
     )
 
 
-def read_svmhmm(path: StrPath) -> tuple[list[list[dict[str, float]]], list[list[str]]]:
+def read_svmhmm(source: Source) -> tuple[list[list[dict[str, float]]], list[list[str]]]:
     """Features and labels of every sequence."""
     X: list[list[dict[str, float]]] = []
     Y: list[list[str]] = []
     seen: set[str] = set()
     last = None
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_lines(source), 1):
         fields = line.split("#", 1)[0].split()
         if not fields:
             continue
-        where = f"{os.fsdecode(path)}, line {number}"
+        where = f"{name_of(source)}, line {number}"
         if len(fields) < 2 or not fields[1].startswith("qid:"):
             raise SequenceFileError(f"{where}: expected TAG qid:N INDEX:VALUE ...")
         if fields[1] != last:
@@ -105,7 +102,7 @@ def read_svmhmm(path: StrPath) -> tuple[list[list[dict[str, float]]], list[list[
         X[-1].append(token)
         Y[-1].append(fields[0])
     if not X:
-        raise SequenceFileError(f"{os.fsdecode(path)}: no tokens")
+        raise SequenceFileError(f"{name_of(source)}: no tokens")
     return X, Y
 
 
@@ -162,15 +159,15 @@ def _parse(line: str) -> tuple[list[str], list[tuple[int, int]]]:
     return parts[0::3], fields
 
 
-def read_template(path: StrPath) -> Template:
+def read_template(source: Source) -> Template:
     """A template file."""
-    lines = (line.strip() for line in _lines(path))
+    lines = (line.strip() for line in _lines(source))
     try:
         return Template(tuple(line for line in lines if line and line[0] not in "#B"))
     except SequenceFileError:
         raise
     except ValueError as error:
-        raise SequenceFileError(f"{os.fsdecode(path)}: {error}") from error
+        raise SequenceFileError(f"{name_of(source)}: {error}") from error
 
 
 def window_template(n_columns: int) -> Template:

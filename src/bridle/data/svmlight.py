@@ -44,6 +44,15 @@ from bridle._core.text import SvmlightError
 from bridle._core.text import format_svmlight as _format
 from bridle._core.text import read_svmlight as _read
 from bridle.files.atomic import replacing
+from bridle.files.packed import (
+    LONGEST,
+    PackedError,
+    Source,
+    name_of,
+    opened,
+    packer_of,
+    unpacked,
+)
 from bridle.matrix.csr import CsrArrays
 from bridle.matrix.door import canonical
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -62,8 +71,6 @@ __all__ = [
 StrPath = str | os.PathLike[str]
 ZeroBased = bool | Literal["auto"]
 
-_GZIP = b"\x1f\x8b"
-_XZ = b"\xfd7zXZ\x00"
 _MOST_COLUMNS = 2**31 - 2
 _CHUNK_BYTES = 2 << 20  # parsed at a time by a thread
 _WRITE_NONZEROS = 1 << 18  # formatted at a time
@@ -102,7 +109,7 @@ def read_svmlight(
     zero_based: ZeroBased = "auto",
     n_features: int | None = None,
 ) -> Any:
-    """Read a file in svmlight format, plain or compressed by gzip or xz.
+    """Read a file in svmlight format, plain or compressed by gzip, xz, bzip2 or Zstandard.
 
     Parameters
     ----------
@@ -151,25 +158,25 @@ def read_svmlight_and_base(
 
 
 def read_arrays_and_base(
-    path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
+    source: Source, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
 ) -> tuple[CsrArrays, NDArray[np.float64], bool]:
     """The same without SciPy."""
-    parts = _parts(path, _options(n_threads, np.float32, zero_based, None, False))
+    parts = _parts(source, _options(n_threads, np.float32, zero_based, None, False))
     return _arrays(parts), parts[3], bool(parts[-1])
 
 
 def read_queries_and_base(
-    path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
+    source: Source, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
 ) -> tuple[csr_matrix, NDArray[np.float64], NDArray[np.int64], bool]:
     """X, y and the query ids of a file where every row has one; else as above."""
-    parts = _parts(path, _options(n_threads, np.float32, zero_based, None, True))
+    parts = _parts(source, _options(n_threads, np.float32, zero_based, None, True))
     X, y, qid = _labelled(parts)
     return X, y, qid, bool(parts[-1])
 
 
-def _parts(path: StrPath, options: dict[str, Any]) -> tuple[Any, ...]:
-    name = _printable(path)
-    with open(path, "rb") as file:
+def _parts(source: Source, options: dict[str, Any]) -> tuple[Any, ...]:
+    name = name_of(source)
+    with opened(source) as file:
         text, mapped = _text_of(file, name)
         parts: tuple[Any, ...] = _read(
             np.frombuffer(text, np.uint8), name, mapped=mapped, **options
@@ -220,9 +227,9 @@ def read_svmlight_bytes(
     import io
 
     options = _options(n_threads, dtype, zero_based, n_features, qid)
-    name = _printable(name)
-    opened = _decompressor(bytes(memoryview(data)[:6]))
-    text = data if opened is None else _unpack(opened, io.BytesIO(data), name)
+    text, name = data, name_of(name)
+    if packer_of(bytes(memoryview(data)[:LONGEST])) is not None:
+        text, _ = _text_of(io.BytesIO(data), name)
     return _labelled(_read(np.frombuffer(text, np.uint8), name, mapped=False, **options))
 
 
@@ -307,10 +314,6 @@ def _available_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _printable(path: StrPath) -> str:
-    return os.fsdecode(path).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _labelled(parts: tuple[Any, ...]) -> Any:
     X, labels, qids = _arrays(parts).tocsr(), parts[3], parts[4]
     return (X, labels) if qids is None else (X, labels, qids)
@@ -323,55 +326,29 @@ def _arrays(parts: tuple[Any, ...]) -> CsrArrays:
 
 def _text_of(file: IO[bytes], name: str) -> tuple[Any, bool]:
     """The text of an open file, and whether it is mapped rather than held in memory."""
+    packer = packer_of(file.read(LONGEST))
+    file.seek(0)
+    if packer is not None or not _is_regular(file):
+        try:
+            return unpacked(file, name), False
+        except PackedError as error:
+            raise SvmlightError(str(error)) from error
+    if os.fstat(file.fileno()).st_size == 0:  # cannot be mapped
+        return b"", False
     import mmap
 
-    status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):  # a pipe: there is nothing to map
-        data = file.read()
-        opened = _decompressor(data[:6])
-        if opened is None:
-            return data, False
-        import io
-
-        return _unpack(opened, io.BytesIO(data), name), False
-    opened = _decompressor(file.read(6))
-    if opened is not None:
-        file.seek(0)
-        return _unpack(opened, file, name), False
-    if status.st_size == 0:  # cannot be mapped
-        return b"", False
     text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hasattr(mmap, "MADV_SEQUENTIAL"):
         text.madvise(mmap.MADV_SEQUENTIAL)
     return text, True
 
 
-def _decompressor(magic: bytes) -> Any:
-    if magic.startswith(_GZIP):
-        import gzip
-
-        return gzip.open
-    if magic.startswith(_XZ):
-        import lzma
-
-        return lzma.open
-    return None
-
-
-def _unpack(opened: Any, file: IO[bytes], name: str) -> bytearray:
-    import lzma
-    import zlib
-
-    text = bytearray()
+def _is_regular(file: IO[bytes]) -> bool:
+    """Whether there is something to map: not of a pipe, nor of bytes in memory."""
     try:
-        with opened(file) as stream:
-            while block := stream.read(1 << 20):
-                text += block
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise SvmlightError(
-            f"{name}: expected a complete compressed file, found damage: {error}"
-        ) from error
-    return text
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:  # without a number of its own
+        return False
 
 
 def _canonical_csr(X: Any) -> Any:

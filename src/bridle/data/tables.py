@@ -14,16 +14,16 @@ error: what they stand for, only the user knows. Parquet: numbers and booleans, 
 from __future__ import annotations
 
 import csv
-import io
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from bridle.data.hashing import murmur3
 from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending
+from bridle.files.packed import text_of
 from numpy.typing import NDArray
 
 ROWS_AT_A_TIME = 20_000
@@ -151,7 +151,7 @@ class _CsvRows:
     def _open(self) -> Iterator[tuple[int, list[str]]]:
         """Lines and cells of all rows that are not blank, the names among them."""
         delimiter = "\t" if data_ending(self._path) == ".tsv" else ","
-        reader = csv.reader(_text_of(self._path), delimiter=delimiter, strict=True)
+        reader = csv.reader(text_of(self._path), delimiter=delimiter, strict=True)
         try:
             for cells in reader:
                 if cells:
@@ -363,13 +363,3 @@ def _bits(bits: int) -> int:
     if not 1 <= bits <= MOST_HASH_BITS:
         raise ValueError(f"hash bits must lie between 1 and {MOST_HASH_BITS}, got {bits}")
     return bits
-
-
-def _text_of(path: StrPath) -> IO[str]:
-    from bridle.data.svmlight import _decompressor, _unpack
-
-    with open(path, "rb") as file:
-        opened = _decompressor(file.read(6))
-        file.seek(0)
-        raw = file.read() if opened is None else _unpack(opened, file, os.fsdecode(path))
-    return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
