@@ -216,7 +216,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[list[Any], str]]:
         "overwrite": (["train", data, data], "would overwrite an input file"),
         "solver": (["train", data, "--solver", "magic"], "unknown solver 'magic'; known: auto"),
         "loss": (["train", data, "--loss", "zero-one"], "unknown loss 'zero-one'"),
-        "bias": (["train", data, "--solver", "pegasos", "--bias", "free"], "pegasos cannot have"),
+        "bias": (["train", data, "--solver", "sgd-qn", "--bias", "free"], "sgd-qn cannot have"),
         "no model": (["predict", data, data], "not a bridle model"),
         "no model to certify": (["certify", data, folder / "bad.svm"], "not a bridle model"),
         "demo solver": (["demo", "--solvers", "dcd,magic"], "unknown solver 'magic'"),

@@ -101,7 +101,7 @@ def test_errors_are_one_line(files):
 
     assert "unknown solver 'nosuch'" in fails("--solvers", "nosuch")
     assert "unknown peer 'nosuch'" in fails("--peers", "nosuch")
-    assert "ocas cannot have bias='free'" in fails("--bias", "free", "--solvers", "ocas")
+    assert "norma cannot have bias='free'" in fails("--bias", "free", "--solvers", "norma")
     assert "there is no folder" in fails("--picture", str(files / "none" / "x.png"))
 
 

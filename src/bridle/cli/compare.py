@@ -110,9 +110,7 @@ def compare(
             test=None if held_out is None else (_fit(held_out.X, X), signs(held_out.y)),
             gap=gap, max_seconds=max_seconds, seed=seed, watch=show,
         )  # fmt: skip
-    if picture is not None:
-        with reported():
-            result.plot(picture, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
+    _draw(picture, result, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
     report = {
         **size_report(X, threads), "C": C, "lam": problem.lam, "loss": loss, "bias": bias,
         "gap": gap, "best_dual": result.best_dual, "runs": result.report(),
@@ -149,6 +147,12 @@ def _fit(X_test: Any, X: Any) -> Any:
     X_test = X_test.copy()
     X_test.resize((X_test.shape[0], X.shape[1]))
     return X_test
+
+
+def _draw(path: Path | None, result: Any, title: str) -> None:
+    if path is not None:
+        with reported():
+            result.plot(path, title)
 
 
 def _print(report: dict[str, Any]) -> None:
