@@ -2,14 +2,19 @@
 
 import os
 import signal
-import threading
 import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
+import bridle
 import numpy as np
 import pytest
 from bridle import (
     SVC,
     ChainSVM,
+    DualCoordinateDescent,
     Gap,
     LinearProblem,
     LinearSVC,
@@ -28,6 +33,7 @@ from bridle.data.trees import read_trees
 from bridle.estimators import GapWarning
 from bridle.solving.stopping import Epochs, HeldOutLoss
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import cross_val_score
 
 
 @pytest.fixture(autouse=True)
@@ -149,17 +155,122 @@ def test_a_deadline_in_a_callback(name):
     assert records[-1].relative_gap <= 1.0
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_ctrl_c(name):
+def pressed():
+    """A callback that presses Ctrl-C once: a second one would act at once."""
+    seen = []
+
+    def press(*told):
+        seen.append(told)
+        if len(seen) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return press
+
+
+def raised():
+    """A callback that does as a host that handles Ctrl-C in its own way."""
+
+    def interrupt(*told):
+        raise KeyboardInterrupt
+
+    return interrupt
+
+
+@dataclass(frozen=True)
+class Interrupted(DualCoordinateDescent):
+    """Where there are no callbacks: Ctrl-C comes with an iterate."""
+
+    press: Any = field(default_factory=pressed)
+
+    def iterates(self, problem, **options):
+        found, answer = super().iterates(problem, **options), None
+        while True:
+            iterate = found.send(answer)
+            self.press()
+            answer = yield iterate
+
+
+@contextmanager
+def quietly():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+@pytest.mark.parametrize("how", [pressed, raised], ids=["pressed", "raised"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "LinearSVCCV"])
+def test_ctrl_c(name, how):
     model, X, y = CASES[name]()
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        fitted(model, X, y)
-    finally:
-        timer.join()
+    model.set_params(callback=how())
+    with quietly(), pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(X, y)
+    assert caught.value.solution is model
+    assert str(caught.value) == model.message_
     assert model.status_ is Status.INTERRUPTED
     assert "by Ctrl-C" in model.message_
+    assert len(model.predict(X)) == len(X)
+    fitted(model.set_params(interrupt="return", callback=how()), X, y)
+    assert model.status_ is Status.INTERRUPTED
+
+
+def test_ctrl_c_where_warnings_are_errors():
+    """As in these tests: it is still Ctrl-C that is raised."""
+    model, X, y = CASES["LinearSVC"]()
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(callback=pressed()).fit(X, y)
+    assert model.status_ is Status.INTERRUPTED
+
+
+def test_ctrl_c_in_a_cross_validated_choice():
+    X, y = noisy()
+    model = LinearSVCCV([1e2, 1e3], cv=2, solver=Interrupted(), n_threads=1, **NEVER)
+    with quietly(), pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(X, y)
+    assert caught.value.solution is model
+    assert model.status_ is Status.INTERRUPTED
+    fitted(model.set_params(interrupt="return", solver=Interrupted()), X, y)
+
+
+def test_ctrl_c_ends_a_search():
+    """It used to end one fit of many, which the search then took for a model like the others."""
+    X, y = noisy(200, 5)
+    seen, press = [], pressed()
+
+    def callback(record):
+        seen.append(record.epoch)
+        press()
+
+    model = LinearSVC(1e3, solver="dcd", callback=callback, **NEVER)
+    with quietly(), pytest.raises(KeyboardInterrupt):
+        cross_val_score(model, X, y, cv=5)
+    assert len(seen) == 1
+
+
+def test_ctrl_c_in_a_path_and_a_comparison():
+    X, y = noisy(300, 20)
+    signs = 2.0 * y - 1
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bridle.path(X, signs, 1e-3, 1e3, callback=pressed())
+    assert len(caught.value.solution) == 1
+    assert not caught.value.solution.complete
+    partly = bridle.path(X, signs, 1e-3, 1e3, callback=raised(), interrupt="return")
+    assert len(partly) == 1
+
+    problem = LinearProblem(X, signs)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bridle.compare(problem, ["dcd", "pegasos"], watch=pressed())
+    assert [run.name for run in caught.value.solution.runs] == ["dcd"]
+    found = bridle.compare(
+        problem, ["dcd", "pegasos"], interrupt="return",
+        watch=pressed(),
+    )  # fmt: skip
+    assert len(found.runs) == 1
+
+
+def test_what_becomes_of_ctrl_c_has_two_ways():
+    X, y = noisy(50, 5)
+    with pytest.raises(ValueError, match="got 'never'"):
+        LinearSVC(interrupt="never").fit(X, y)
 
 
 def test_a_callback_ends_the_calibration_too():
@@ -229,7 +340,7 @@ def test_measuring_alone_changes_nothing():
 def test_early_stopping_of_the_estimator(way, n_classes):
     X, y = noisy(500, 120, n_classes=n_classes)
     test, truth = noisy(3000, 120, n_classes=n_classes, seed=9)
-    options = {"multi_class": way, "random_state": 0, "tol": 1e-6, "max_iter": 300}
+    options = {"loss": "hinge", "multi_class": way, "random_state": 0, "tol": 1e-6, "max_iter": 300}
     solver = {} if way == "crammer_singer" else {"solver": "dcd"}
     early = LinearSVC(
         10.0, early_stopping=True, validation_fraction=0.2, n_iter_no_change=10, **options, **solver

@@ -87,8 +87,10 @@ def test_infinite_cost_and_gap_survive(tmp_path: Path) -> None:
 
 def test_the_proof_can_be_kept(tmp_path: Path) -> None:
     model = example(3, alpha=np.random.default_rng(0).random((3, 5)))
-    save_model(tmp_path / "m", model)
+    save_model(tmp_path / "m", model, dual=True)
     assert_same(load_model(tmp_path / "m"), model)
+    save_model(tmp_path / "m", model)
+    assert load_model(tmp_path / "m").alpha is None
 
 
 def test_arrays_are_aligned_and_readable_without_bridle(tmp_path: Path) -> None:

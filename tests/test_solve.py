@@ -142,7 +142,12 @@ def test_ctrl_c_gives_the_best_so_far():
             os.kill(os.getpid(), signal.SIGINT)
 
     handler = signal.getsignal(signal.SIGINT)
-    solution = solve(matrix.small_problem(), Pegasos(), stop=Gap(1e-12), callbacks=[interrupt])
+    options = {"stop": Gap(1e-12), "callbacks": [interrupt]}
+    with pytest.raises(KeyboardInterrupt) as caught:
+        solve(matrix.small_problem(), Pegasos(), **options)
+    solution = caught.value.solution
+    again = solve(matrix.small_problem(), Pegasos(), **options, interrupt="return")
+    assert np.array_equal(solution.w, again.w)
     assert solution.status is Status.INTERRUPTED
     assert "Ctrl-C" in solution.message
     assert 0 < solution.certificate.relative_gap < 1

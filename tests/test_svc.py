@@ -55,7 +55,7 @@ def test_equals_libsvm_on_three_classes(iris, kernel, storage):
     assert (ours.predict(storage(X)) == theirs.predict(X)).all()
     assert ours.dual_coef_.shape == (2, len(ours.support_))
     dense = np.zeros((2, len(y)))
-    dense[:, ours.support_] = ours.dual_coef_
+    dense[:, ours.support_] = sp.csr_matrix(ours.dual_coef_).toarray()
     expected = np.zeros((2, len(y)))
     expected[:, theirs.support_] = theirs.dual_coef_
     if kernel == "rbf":  # elsewhere the dual solution need not be unique

@@ -17,6 +17,19 @@ class OracleError(RuntimeError):
         self.solution: Any = None
 
 
+class Interruption(KeyboardInterrupt):
+    """Ctrl-C, with what there is by then.
+
+    solution: of `solve` the best Solution so far, of `path` the Path, of `compare` the Comparison,
+    of an estimator's `fit` the fitted estimator; None if there is nothing yet.
+    """
+
+    def __init__(self, solution: Any = None) -> None:
+        said = getattr(solution, "message", None) or getattr(solution, "message_", None)
+        super().__init__(*([] if said is None else [said]))
+        self.solution = solution
+
+
 class ModelError(ValueError):
     """A file that is no model that can be read; the message says which and why."""
 

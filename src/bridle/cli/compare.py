@@ -108,7 +108,7 @@ def compare(
         result = run_all(
             problem, methods, peers=[name.strip() for name in peers.split(",") if name.strip()],
             test=None if held_out is None else (_fit(held_out.X, X), signs(held_out.y)),
-            gap=gap, max_seconds=max_seconds, seed=seed, watch=show,
+            gap=gap, max_seconds=max_seconds, seed=seed, watch=show, interrupt="return",
         )  # fmt: skip
     _draw(picture, result, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
     report = {

@@ -128,7 +128,7 @@ def _run(problem: Any, method: Any, gap: float, max_seconds: float, seed: int) -
     with progress(gap) as show:
         return solve(
             problem, method, stop=Gap(gap) | Seconds(max_seconds), seed=seed,
-            callbacks=[lambda record: show(method.name, record)],
+            callbacks=[lambda record: show(method.name, record)], interrupt="return",
         )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def conclude(
         for k in range(len(solutions.solutions))
     ]
     with clock.timing("write"), reported():
-        save_model(target, model)
+        save_model(target, model, dual=True)  # which it has if --proof was asked for
         if options.trace is not None:
             _write_trace(options.trace, solutions, names)
     report = {

@@ -99,6 +99,7 @@ def path(
         found = solve_path(
             X, 2.0 * codes - 1.0, c_min, c_max, gap=gap, loss=loss, bias=bias, solver=solver,
             max_seconds=max_seconds, seed=seed, n_threads=threads, device=device,
+            interrupt="return",
         )  # fmt: skip
     errors = {"error_train": found.errors(X, 2.0 * codes - 1.0)}
     if test is not None:

@@ -40,7 +40,7 @@ def solve_task(
         task = make()
         solution = solve(
             task.problem, solver, stop=stop, seed=seed, keep=keep,
-            callbacks=(lambda record: show(name, record),),
+            callbacks=(lambda record: show(name, record),), interrupt="return",
         )  # fmt: skip
     clock.parts["certify"] = solution.trace[-1].seconds_certify
     clock.parts["solve"] -= clock.parts["certify"]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+from bridle import __version__
+from bridle.errors import ModelError
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_readable
-from bridle.models.storage import save_model
+from bridle.models.storage import as_model, load_model, save_model
 from bridle.objective.certificate import Certificate, Record
+from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.many import Watcher
 from bridle.solving.solution import Solution
-from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
+from bridle.solving.stopping import Epochs, Gap, Seconds, Status, Stop
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -26,9 +30,59 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from sklearn.utils.validation import validate_data as sklearn_validate_data
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What may help, by how a fit ended. Whom a callback or Ctrl-C has ended needs no advice.
+ADVICE = {
+    Status.BUDGET: "raise max_iter or max_seconds, scale the features, or lower C",
+    Status.STALLED: "raise tol, scale the features, or give X in float64 if it is in float32",
+    Status.INFEASIBLE: "no weights separate these rows: choose a finite C",
+}
+
+
+def advised(message: str, status: Status) -> str:
+    """The message, and what may help."""
+    return f"{message} ({ADVICE[status]})" if status in ADVICE else message
+
+
+def interruptible(fit: F) -> F:
+    """Of an estimator's `fit`: Ctrl-C ends it after the epoch at hand, with its attributes set.
+
+    It is then raised, with the estimator as its `solution`; interrupt="return" swallows it.
+    """
+
+    @functools.wraps(fit)
+    def fit_and_raise(self: Any, *arguments: Any, **options: Any) -> Any:
+        check_interrupt(self.interrupt)
+        with deferred_interrupt() as interrupted:
+            try:
+                fit(self, *arguments, **options)
+            except ConvergenceWarning:  # an error, to whom warnings are; everything is set by then
+                if not interrupted():
+                    raise
+        interrupted.raised(self.interrupt, self)
+        return self
+
+    return cast(F, fit_and_raise)
+
 
 class Certified:
-    """Keeps what a solution proves, and shows it below scikit-learn's picture of an estimator."""
+    """What every estimator here has: its proof, its file, its threads, its way with Ctrl-C."""
+
+    interrupt: Interrupt = "raise"
+    n_threads: int | None = None
+    n_jobs: int | None = None
+    _model_kind: str | None = None  # of the files that it loads; None if there are none
+
+    @property
+    def _threads(self) -> int | None:
+        """How many: n_threads, or n_jobs, which is its name elsewhere."""
+        if self.n_jobs is not None and self.n_threads not in (None, self.n_jobs):
+            raise ValueError(
+                f"n_threads={self.n_threads} and n_jobs={self.n_jobs} are two names of one number: "
+                "give one of them"
+            )
+        return self.n_jobs if self.n_threads is None else self.n_threads
 
     def _keep_proof(self, solution: Solution) -> None:
         self.certificate_ = solution.certificate
@@ -36,12 +90,46 @@ class Certified:
         self.status_, self.message_ = solution.status, solution.message
         self.proof_ = solution.proof  # that a hard margin cannot be had, if that was found
         self.solver_ = solution.solver
-        self.n_iter_ = int(np.ceil(solution.epochs))
+        self.n_iter_: Any = int(np.ceil(solution.epochs))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, which `bridle.load_model` and the command line read."""
+    def save(self, path: str | os.PathLike[str], *, dual: bool = False) -> None:
+        """Write the model to a file, which `load` and the command line read.
+
+        dual: with the dual variables, of estimators that have them: a number for each row, which
+        prove the certificate and are a start for other fits, but predict nothing.
+        """
         check_is_fitted(self)
-        save_model(path, self)
+        save_model(path, as_model(self), dual=dual)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A fitted estimator from a model file, whoever wrote it: `save` or the command line."""
+        model = load_model(path)
+        if model.kind != cls._model_kind:
+            raise ModelError(
+                f"{os.fsdecode(path)}: a model of kind {model.kind!r}, which is no {cls.__name__}"
+            )
+        return cls.from_model(model)
+
+    @classmethod
+    def from_model(cls, model: Any) -> Self:
+        """A fitted estimator with this model, which predicts without having seen any data."""
+        raise TypeError(f"no model file holds a {cls.__name__}: pickle it")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {**state, "_bridle_version": __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rest = dict(state)
+        if (version := rest.pop("_bridle_version", "0.1.0")) != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by bridle {version}, and is read by "
+                f"{__version__}: it may not work; models that are to last are written by `save`",
+                UserWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(rest)  # type: ignore[misc]
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
@@ -103,7 +191,14 @@ class GapWarning(ConvergenceWarning):  # type: ignore[misc]
 def warn_of_gap(solution: Solution, tol: float) -> None:
     """To whoever called the `fit` that calls this, if the solution ended before the gap."""
     if not solution.converged:
-        warnings.warn(GapWarning(solution.message, solution.certificate, tol), stacklevel=3)
+        message = advised(solution.message, solution.status)
+        warnings.warn(GapWarning(message, solution.certificate, tol), stacklevel=4)
+
+
+def provenance_of(model: Any) -> dict[str, Any]:
+    """What a linear or kernel model says of where it comes from, for `to_model`."""
+    names = ("objective", "fingerprint", "n_rows", "zero_based", "info", "scale")
+    return {name: getattr(model, name) for name in names}
 
 
 def seed_from(random_state: Any) -> int:

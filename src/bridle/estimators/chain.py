@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from bridle.estimators.base import interruptible
 from bridle.estimators.structural import Structural
 from bridle.fitting.chain import chain_task
 from bridle.models.chain import ChainExtras, ChainModel
 from bridle.objective.segments import SequenceScores, score_sequences
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +41,7 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
     """
 
     model_: ChainModel
+    _model_kind = "chain"
 
     def __init__(
         self,
@@ -56,15 +59,19 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt, n_jobs,
+        )  # fmt: skip
         self.fit_intercept = fit_intercept
         self.transitions = transitions
         self.boundaries = boundaries
         self.cost = cost
 
+    @interruptible
     def fit(
         self,
         X: Sequence[Any],
@@ -76,7 +83,7 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         return self._fit(
             chain_task(
                 X, y, self.C, extras=extras, cost=self.cost, sample_weight=sample_weight,
-                n_threads=self.n_threads,
+                n_threads=self._threads,
             )
         )  # fmt: skip
 
@@ -92,10 +99,18 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         self.vocabulary_ = getattr(model.features, "vocabulary", None)
         self.n_features_in_ = model.features.n_features
 
+    @classmethod
+    def _parameters_of(cls, model: ChainModel) -> dict[str, Any]:
+        extras = model.extras
+        return {
+            "C": model.C, "transitions": extras.transitions, "boundaries": extras.boundaries,
+            "fit_intercept": extras.intercept,
+        }  # fmt: skip
+
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """The best labels of every sequence."""
         check_is_fitted(self, "model_")
-        return self.model_.predict(X, n_threads=self.n_threads)
+        return self.model_.predict(X, n_threads=self._threads)
 
     def scores(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> SequenceScores:
         """Accuracy by token, and precision, recall and F1 by segment as conlleval counts them."""

@@ -8,17 +8,18 @@ or all in one problem (see `bridle.fitting.problems`).
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from bridle.errors import ModelError
 from bridle.estimators.base import (
     Certified,
     GapWarning,
+    advised,
     checked_labels,
+    interruptible,
+    provenance_of,
     seed_from,
     validate_data,
     watcher_of,
@@ -36,7 +37,6 @@ from bridle.matrix.door import is_sparse
 from bridle.models.calibration import Calibrator, calibrator_from, class_probabilities
 from bridle.models.deciding import MultiClass, about, class_scores, n_problems, winners
 from bridle.models.linear import LinearModel
-from bridle.models.storage import load_model
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Record, total_trace
 from bridle.objective.losses import Loss
@@ -47,6 +47,7 @@ from bridle.rows.cuda.scoring import labels_on_device, scores_on_device
 from bridle.rows.disk.stored import is_stored
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.many import Watcher
 from bridle.solving.solution import Keep
@@ -76,7 +77,11 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Parameters
     ----------
     C : weight of the losses against 1/2 |w|^2.
-    loss : "hinge" or "squared_hinge", or a loss object.
+    loss : "squared_hinge" (the default, as in scikit-learn) or "hinge", or a loss object. With
+        multi_class="crammer_singer" it is not looked at, as in scikit-learn.
+    penalty : "l2", the only one that there is here.
+    dual : means nothing here, where `solver` says how the problem is solved; accepted, since much
+        code says dual="auto".
     solver : a name from the registry or a solver object, e.g. Pegasos(batch=100).
     tol : the certified relative duality gap (P - D) / P at which to stop. With solver="auto" it is
         an upper bound: small problems are solved by a direct method, to the limit of precision.
@@ -90,8 +95,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     warm_start : go on from the previous fit: from its dual point where the rows are as many as
         then, else from its weights, which solvers in the dual cannot use.
     verbose : 1 prints a line at each certificate.
-    n_threads : for classes in parallel, and for the passes over the data; None takes all cores.
-        The result does not depend on it.
+    n_threads : for classes in parallel, and for the passes over the data; None takes all cores that
+        this process may use, -1 too, -2 all but one. The result does not depend on it.
+    n_jobs : another name of n_threads.
     multi_class : "ovr", a machine for each class against the rest; "ovo", one for each pair of
         classes; "crammer_singer", all classes in one problem, which has the hinge loss, no free
         intercept, no warm start and no `dual_coef_`.
@@ -113,6 +119,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         "final" wins over early_stopping's choice of an epoch.
     device : "cpu"; "cuda", a GPU, where the rows are copied to; "auto", what is predicted to take
         less time. See docs/gpu.md.
+    interrupt : what becomes of Ctrl-C, which ends a fit with the best model so far: "raise" raises
+        it once the attributes are set, "return" does not.
 
     Attributes
     ----------
@@ -141,18 +149,23 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     calibrators_: list[Calibrator]
+    _model_kind = "linear"
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
     # Of subclasses that have no such parameters.
     multi_class: MultiClass = "ovr"
     sparse_coef: bool = False
     early_stopping: bool = False
     callback: Callback | None = None
+    penalty: str = "l2"
+    dual: bool | str = "auto"
 
     def __init__(
         self,
         C: float = 1.0,
         *,
-        loss: str | Loss = "hinge",
+        loss: str | Loss = "squared_hinge",
+        penalty: str = "l2",
+        dual: bool | str = "auto",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -175,9 +188,13 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         probability: Literal["platt", "isotonic", False] = False,
         keep: Keep = "best",
         device: Where = "cpu",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.loss = loss
+        self.penalty = penalty
+        self.dual = dual
         self.solver = solver
         self.tol = tol
         self.fit_intercept = fit_intercept
@@ -200,7 +217,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.probability = probability
         self.keep = keep
         self.device = device
+        self.interrupt = interrupt
+        self.n_jobs = n_jobs
 
+    @interruptible
     def fit(
         self,
         X: Any,
@@ -212,8 +232,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         X may be rows on disk, a StoredRows or ArrowRows, which have their labels and weights; or on
         a cluster: DaskRows, or a collection of Dask, for the current client (see docs/scale.md);
         or on a GPU: CuPy's arrays and matrices, PyTorch's tensors (see docs/gpu.md).
-        Ctrl-C ends the fit after the epoch at hand, with a model and its gap.
+        Ctrl-C ends the fit after the epoch at hand, with a model and its gap, and is then raised.
         """
+        self._check_penalty()
         if is_stored(X) or is_remote(X):
             self._fit_elsewhere(X, y, sample_weight)
             return self
@@ -276,13 +297,19 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return rows
 
     def _task(self, C: float) -> Task:
+        jointly = self.multi_class == "crammer_singer"
         return Task(
-            C, self.loss, self._bias(), self.intercept_scaling, self.multi_class, self.class_weight
+            C,
+            "hinge" if jointly else self.loss,
+            self._bias(),
+            self.intercept_scaling,
+            self.multi_class,
+            self.class_weight,
         )
 
     def _effort(self, stop: Stop) -> Effort:
         seed = seed_from(self.random_state)
-        return Effort(self.solver, stop, seed, self.n_threads, keep=self.keep, device=self.device)
+        return Effort(self.solver, stop, seed, self._threads, keep=self.keep, device=self.device)
 
     def _extras(self, store_dual: bool | None) -> Extras:
         return Extras(
@@ -335,10 +362,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.classes_, self.coef_, self.intercept_ = model.classes, model.coef, model.intercept
         self.certificates_, self.certificate_ = list(model.certificates), model.certificate
         self.weighted_ = model.objective.weighted or "class_weight" in model.info
-        self._provenance = {
-            name: getattr(model, name)
-            for name in ("objective", "fingerprint", "n_rows", "zero_based", "info", "scale")
-        }
+        self._provenance = provenance_of(model)
         if "calibrators" in model.info:
             entries = model.info["calibrators"]
             if len(entries) != len(model.intercept):
@@ -361,14 +385,15 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )  # fmt: skip
 
     @classmethod
-    def from_model(cls, model: LinearModel) -> LinearSVC:
+    def from_model(cls, model: LinearModel) -> Self:
         """A fitted estimator with these weights, which predicts without having seen any data."""
         objective: Any = model.objective
-        estimator = LinearSVC(
-            objective.C, loss=objective.loss, fit_intercept=objective.bias != "none",
+        estimator = cls(
+            loss=objective.loss, fit_intercept=objective.bias != "none",
             bias=None if objective.bias == "regularised" else objective.bias,
-            intercept_scaling=objective.bias_scale, multi_class=model.multi_class,  # type: ignore[arg-type]
+            intercept_scaling=objective.bias_scale,
         )  # fmt: skip
+        estimator.set_params(**cls._further_parameters(model))
         estimator._keep_model(model)
         estimator.n_features_in_ = model.n_features
         known = "status" in model.info
@@ -378,6 +403,10 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if "calibrators" in model.info:
             estimator.probability = model.info["calibrators"][0]["method"]
         return estimator
+
+    @classmethod
+    def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
+        return {"C": model.objective.C, "multi_class": model.multi_class}
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
@@ -401,7 +430,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _function_scores(self, X: Any) -> Array:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **MATRIX)
-        return function_scores(X, self.coef_, self.intercept_, self.n_threads)
+        return function_scores(X, self.coef_, self.intercept_, self._threads)
 
     def _on_blocks(self, method: Any, X: Any, dtype: Any, width: int | None) -> Any:
         from bridle.estimators.lazy import on_blocks
@@ -430,7 +459,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return found
         X = validate_data(self, X, reset=False, **MATRIX)
         best = winners(
-            X, self.coef_, self.intercept_, self.multi_class, len(self.classes_), self.n_threads
+            X, self.coef_, self.intercept_, self.multi_class, len(self.classes_), self._threads
         )
         labels: NDArray[Any] = self.classes_[best]
         return labels
@@ -472,20 +501,17 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.coef_ = self.coef_.toarray()
         return self
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LinearSVC:
-        """A fitted estimator from a model file, whoever wrote it: `save` or the command line."""
-        model = load_model(path)
-        if not isinstance(model, LinearModel):
-            raise ModelError(
-                f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not a linear one"
-            )
-        return cls.from_model(model)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _check_penalty(self) -> None:
+        if self.penalty != "l2":
+            raise ValueError(
+                f"Unsupported set of arguments: penalty={self.penalty!r}, loss={self.loss!r}, "
+                f"dual={self.dual!r}: the penalty here is 1/2 |w|^2, penalty='l2'"
+            )
 
     def _bias(self) -> Bias:
         if self.bias is not None:
@@ -506,19 +532,18 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _warn(self, found: Fit) -> None:
         """To whoever called the `fit` that keeps what was found."""
         if found.lost is not None:
-            warnings.warn(f"there is no dual_coef_: {found.lost}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"there is no dual_coef_: {found.lost}", RuntimeWarning, stacklevel=6)
         worst = max(self.certificates_, key=lambda c: c.relative_gap)
         by_choice = self.status_ is Status.SEPARATED or (
             self.early_stopping and self.status_ is Status.BUDGET
         )
         if worst.relative_gap > self.tol and not by_choice:
-            hint = " (raise max_iter or max_seconds, scale the features, or lower C)"
-            message = self.message_ + (hint if self.status_ is not Status.INFEASIBLE else "")
-            warnings.warn(GapWarning(message, worst, self.tol), stacklevel=5)
+            message = advised(self.message_, self.status_)
+            warnings.warn(GapWarning(message, worst, self.tol), stacklevel=6)
         folds = found.calibrated
         if folds is not None and folds.worst_gap > self.tol:
             warnings.warn(
                 f"a fold of the calibration ended early: {folds.message}",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from bridle.estimators.base import checked_labels, validate_data
+from bridle.estimators.base import checked_labels, interruptible, validate_data
 from bridle.estimators.linear import MATRIX, LinearSVC
-from bridle.fitting.cross_validation import Choice, choose_cost
+from bridle.fitting.cross_validation import Choice, Measure, choose_cost
 from bridle.fitting.labels import encode, row_weights
+from bridle.matrix.arrays import Array
+from bridle.models.deciding import decide
+from bridle.models.linear import LinearModel
 from bridle.objective.bias import Bias
 from bridle.objective.losses import Loss
 from bridle.rows.cluster.dask_rows import is_remote
@@ -19,11 +22,13 @@ from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.matrix import is_on_device
 from bridle.rows.disk.stored import is_stored
 from bridle.solvers import Solver
-from bridle.solving.interruption import deferred_interrupt
+from bridle.solving.interruption import Interrupt, deferred_interrupt
 from bridle.solving.solution import Keep
 from bridle.solving.stopping import Interrupted
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 # The part of max_seconds that is for the choice of C; the rest is for the last fit.
@@ -38,6 +43,9 @@ class LinearSVCCV(LinearSVC):
     Cs : how many values of C to try, spaced evenly in the logarithm from 1e-3 to 1e3 (in units of
         1 / mean |x|^2, so that scaling the data does not matter), or the values themselves.
     cv : the number of stratified folds, or one of scikit-learn's splitters.
+    scoring : what C is chosen by: None is the accuracy, by sample and class weights; else the name
+        of a scorer of scikit-learn, or a function of a fitted estimator, X and y, for which higher
+        is better. It sees `decision_function` and `predict` of the rows held out, and no weights.
 
     max_seconds : for the whole fit. Cross-validation has four fifths of it, shared out among the
         folds; each takes its values of C from the smallest on, as far as it gets.
@@ -64,7 +72,8 @@ class LinearSVCCV(LinearSVC):
         Cs: int | ArrayLike = 20,
         *,
         cv: Any = 5,
-        loss: str | Loss = "hinge",
+        scoring: str | Callable[..., float] | None = None,
+        loss: str | Loss = "squared_hinge",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -80,9 +89,12 @@ class LinearSVCCV(LinearSVC):
         probability: Literal["platt", "isotonic", False] = False,
         keep: Keep = "best",
         device: Where = "cpu",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         self.Cs = Cs
         self.cv = cv
+        self.scoring = scoring
         self.loss = loss
         self.solver = solver
         self.tol = tol
@@ -99,7 +111,10 @@ class LinearSVCCV(LinearSVC):
         self.probability = probability
         self.keep = keep
         self.device = device
+        self.interrupt = interrupt
+        self.n_jobs = n_jobs
 
+    @interruptible
     def fit(
         self,
         X: Any,
@@ -110,7 +125,7 @@ class LinearSVCCV(LinearSVC):
     ) -> LinearSVCCV:
         """Choose C, then train on all rows. groups: for splitters that want them.
 
-        Ctrl-C ends the fit after the epochs at hand, with a model and its gap.
+        Ctrl-C ends the fit after the epochs at hand, with a model and its gap, and is then raised.
         """
         began = time.perf_counter()
         if is_remote(X) or is_stored(X) or is_on_device(X):
@@ -130,11 +145,26 @@ class LinearSVCCV(LinearSVC):
             choice = choose_cost(
                 X, labels, weights, folds, self.Cs, task=self._task(1.0),
                 effort=self._effort(self._stop(seconds)), interrupted=interrupted,
+                measure=None if self.scoring is None else self._measure(X, y, labels.classes),
             )  # fmt: skip
             self._keep_choice(choice)
             stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
             self._fit(X, y, sample_weight, self.C_, stop)
+        self._warn_of(choice)
         return self
+
+    def _measure(self, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Measure:
+        """The scorer of scikit-learn, on the decision values of rows held out."""
+        scorer = check_scoring(self, self.scoring)
+
+        def measured(rows: NDArray[np.intp], values: Array) -> float:
+            return float(scorer(_HeldOut(classes, values), X[rows], y[rows]))
+
+        return measured
+
+    @classmethod
+    def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
+        return {"Cs": [model.objective.C]}
 
     def _left(self, began: float, share: float) -> float | None:
         """Seconds that are left of this part of them."""
@@ -145,11 +175,27 @@ class LinearSVCCV(LinearSVC):
     def _keep_choice(self, choice: Choice) -> None:
         self.C_, self.Cs_ = choice.C, choice.Cs
         self.scores_, self.gaps_, self.n_solves_ = choice.scores, choice.gaps, choice.n_solves
+
+    def _warn_of(self, choice: Choice) -> None:
         if choice.tried_everywhere < len(choice.Cs):
             warnings.warn(
                 f"cross-validation ended early: {choice.tried_everywhere} of {len(choice.Cs)} "
                 f"values of C were tried in all {len(choice.gaps)} folds (raise max_seconds, or "
                 "try fewer)",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
+
+
+class _HeldOut(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What a scorer sees of a fold's model: its decision values of the rows held out."""
+
+    def __init__(self, classes: NDArray[Any], values: Array) -> None:
+        self.classes_, self._values = classes, values
+
+    def decision_function(self, X: Any) -> Array:
+        return self._values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[decide(self._values)]
+        return labels

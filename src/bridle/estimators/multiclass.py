@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.estimators.base import (
     Certified,
     checked_labels,
+    interruptible,
+    provenance_of,
     seed_from,
     stop_of,
     validate_data,
@@ -23,6 +26,7 @@ from bridle.models.deciding import class_scores, decide
 from bridle.models.linear import LinearModel
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +51,8 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
     machines", JMLR 2001.)
     """
 
+    _model_kind = "linear"
+
     def __init__(
         self,
         C: float = 1.0,
@@ -63,6 +69,8 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         random_state: Any = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.cost = cost
@@ -77,7 +85,10 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
         self.n_threads = n_threads
         self.keep = keep
+        self.interrupt = interrupt
+        self.n_jobs = n_jobs
 
+    @interruptible
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
     ) -> MulticlassSVC:
@@ -94,7 +105,7 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
             ),
             effort=Effort(
                 self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
-                seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+                seed_from(self.random_state), self._threads, watcher_of(self.callback),
                 keep=self.keep,
             ),
         )  # fmt: skip
@@ -116,13 +127,32 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
             certificates=(self.certificate_,), multi_class="crammer_singer", **about,
         )  # fmt: skip
 
+    @classmethod
+    def from_model(cls, model: LinearModel) -> Self:
+        """A fitted estimator with these weights, which predicts without having seen any data."""
+        if model.multi_class != "crammer_singer":
+            raise ModelError(
+                f"a linear model of multi_class {model.multi_class!r}, which is no "
+                f"{cls.__name__}: load it as a LinearSVC"
+            )
+        objective = model.objective
+        estimator = cls(
+            objective.C, cost=model.info.get("cost"), fit_intercept=objective.bias != "none",
+            intercept_scaling=objective.bias_scale,
+        )  # fmt: skip
+        estimator.classes_, estimator.coef_ = model.classes, model.dense().coef
+        estimator.intercept_, estimator.certificate_ = model.intercept, model.certificate
+        estimator.n_features_in_, estimator.weighted_ = model.n_features, objective.weighted
+        estimator._provenance = provenance_of(model)
+        return estimator
+
     def decision_function(self, X: Any) -> Array:
         """w_k.x + b_k, a column for each class; for two classes the difference of the second."""
         check_is_fitted(self, "coef_")
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )
-        scores = function_scores(X, self.coef_, self.intercept_, self.n_threads)
+        scores = function_scores(X, self.coef_, self.intercept_, self._threads)
         return class_scores(scores, "crammer_singer", len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from bridle.estimators.base import validate_data
+from bridle.estimators.base import interruptible, validate_data
 from bridle.estimators.structural import Structural
 from bridle.fitting.multilabel import multilabel_task
 from bridle.models.multilabel import MultilabelModel
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,7 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
     """
 
     model_: MultilabelModel
+    _model_kind = "multilabel"
 
     def __init__(
         self,
@@ -53,13 +55,17 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt, n_jobs,
+        )  # fmt: skip
         self.pairs = pairs
         self.fit_intercept = fit_intercept
 
+    @interruptible
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> MultilabelSVC:
         """Learn from rows and their labels."""
         X = validate_data(self, X, **_MATRIX)
@@ -72,18 +78,24 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
         return self._fit(
             multilabel_task(
                 X, Y, self.C, pairs=self.pairs, intercept=self.fit_intercept,
-                sample_weight=sample_weight, n_threads=self.n_threads,
+                sample_weight=sample_weight, n_threads=self._threads,
             )
         )  # fmt: skip
 
+    @classmethod
+    def _parameters_of(cls, model: MultilabelModel) -> dict[str, Any]:
+        fitted = bool(np.any(model.intercept))
+        return {"C": model.C, "pairs": model.pairs is not None, "fit_intercept": fitted}
+
     def _show(self, model: MultilabelModel) -> None:
+        self.n_features_in_ = model.coef.shape[0]
         self.coef_, self.intercept_, self.pairs_ = model.coef.T, model.intercept, model.pairs
 
     def predict(self, X: Any) -> NDArray[np.uint8]:
         """A row of 0 and 1 for every row."""
         check_is_fitted(self, "model_")
         X = validate_data(self, X, reset=False, **_MATRIX)
-        return self.model_.predict(X, n_threads=self.n_threads)
+        return self.model_.predict(X, n_threads=self._threads)
 
     def score(self, X: Any, y: ArrayLike) -> float:
         """1 minus the part of all labels that are wrong."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
-from bridle.estimators.base import Certified, encode_labels, seed_from, validate_data
-from bridle.fitting.labels import row_weights
+from bridle.estimators.base import (
+    Certified,
+    checked_labels,
+    interruptible,
+    seed_from,
+    validate_data,
+)
+from bridle.fitting.labels import class_weights, encode, row_costs, row_weights
 from bridle.fitting.online import OnlineRate, OnlineSVM
 from bridle.matrix.arrays import Array
 from bridle.models.linear import LinearModel
 from bridle.objective.certificate import Certificate, total
+from bridle.solving.interruption import Interrupt, deferred_interrupt
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -39,6 +47,10 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     fit_intercept : a constant feature, part of |w|^2.
     passes : of `fit` over its rows, each in a random order.
     random_state : int, RandomState or None, for those orders. `partial_fit` takes rows as they are.
+    class_weight : {class: weight}, multiplies the weight of the rows of the class; "balanced", in
+        `fit` alone, which knows how many rows each class has.
+    interrupt : Ctrl-C ends `fit` after the block at hand, with the model so far, and is then raised
+        ("raise") or not ("return").
 
     Attributes
     ----------
@@ -55,6 +67,7 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     classes_: NDArray[Any]
     coef_: Array
     intercept_: Array
+    _model_kind = "linear"
 
     def __init__(
         self,
@@ -66,6 +79,8 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         fit_intercept: bool = True,
         passes: int = 10,
         random_state: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        interrupt: Interrupt = "raise",
     ) -> None:
         self.lam = lam
         self.rate = rate
@@ -74,7 +89,10 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.fit_intercept = fit_intercept
         self.passes = passes
         self.random_state = random_state
+        self.class_weight = class_weight
+        self.interrupt = interrupt
 
+    @interruptible
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None
     ) -> OnlineSVC:
@@ -82,20 +100,32 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self.passes < 1:
             raise ValueError(f"passes must be at least 1, got {self.passes}")
         X, labels = validate_data(self, X, y, **_MATRIX)
-        weights = row_weights(sample_weight, X.shape[0])
-        classes, codes = encode_labels(labels, weights)
+        given = row_weights(sample_weight, X.shape[0])
+        known = encode(checked_labels(labels), given)
+        classes, codes = known.classes, known.codes
+        assert codes is not None
+        weights = row_costs(known, given, self.class_weight)
         used = np.flatnonzero(codes >= 0 if weights is None else weights > 0)
         self._learner = self._new(classes, X.shape[1])
         rng = np.random.default_rng(seed_from(self.random_state))
-        for number in range(self.passes):
-            learn = self._learner.learn if number == 0 else self._learner.revisit
-            order = rng.permutation(used)
-            for begin in range(0, len(order), _BLOCK):
-                rows = order[begin : begin + _BLOCK]
+        with deferred_interrupt() as interrupted:
+            for number, rows in self._blocks(rng, used):
                 own = None if weights is None else weights[rows]
+                learn = self._learner.learn if number == 0 else self._learner.revisit
                 learn(X[rows], classes[codes[rows]], own)
+                if interrupted():
+                    break
         self._show()
         return self
+
+    def _blocks(
+        self, rng: np.random.Generator, used: NDArray[np.intp]
+    ) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Rows to learn from, and the pass that they are of."""
+        for number in range(self.passes):
+            order = rng.permutation(used)
+            for begin in range(0, len(order), _BLOCK):
+                yield number, order[begin : begin + _BLOCK]
 
     def partial_fit(
         self,
@@ -119,10 +149,32 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{self.classes_!r}"
             )
         learner = self._new(given, X.shape[1]) if first else self._learner
-        learner.learn(X, labels, row_weights(sample_weight, X.shape[0]))
+        learner.learn(X, labels, self._weights(labels, given, sample_weight))
         self._learner = learner  # not before: a first block that is refused leaves nothing behind
         self._show()
         return self
+
+    def _weights(self, labels: Any, classes: NDArray[Any], sample_weight: Any) -> Array | None:
+        """Of the rows of a block; a class weighs the same in all of them."""
+        weights = row_weights(sample_weight, len(labels))
+        if self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight="balanced" is for `fit`: partial_fit does not know how many rows of '
+                "each class will come; give a weight for each class"
+            )
+        each = class_weights(self.class_weight, classes, np.full(len(classes), np.nan))
+        if each is None:
+            return weights
+        own: Array = each[np.searchsorted(classes, labels).clip(max=len(classes) - 1)]
+        return own if weights is None else np.asarray(own * weights)
+
+    @classmethod
+    def from_model(cls, model: LinearModel) -> Self:
+        """What has learned by then can predict; it cannot learn on, as files hold no step sizes."""
+        raise TypeError(
+            f"a file holds the weights of a {cls.__name__}, not what it needs to learn on: load it "
+            "as a LinearSVC to predict, or pickle the estimator"
+        )
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b: (n,) for two classes, else (n, n_classes)."""

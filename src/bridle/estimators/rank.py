@@ -8,10 +8,10 @@ over queries q, or with all rows as one query. See bridle.structured.ranking and
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from bridle.estimators.base import encode_labels, seed_from, validate_data
+from bridle.estimators.base import encode_labels, interruptible, seed_from, validate_data
 from bridle.estimators.structural import Solved, Structural
 from bridle.fitting.ranker import ranking_task
 from bridle.matrix.arrays import Array
@@ -21,6 +21,7 @@ from bridle.objective.certificate import Record
 from bridle.objective.metrics import mean
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
@@ -40,14 +41,13 @@ class _Linear(Solved):
     """What both estimators do with rows."""
 
     verbose: int
-    _hint = " (raise max_iter or max_seconds, scale the features, or lower C)"
 
     def _callbacks(self) -> tuple[Callback, ...]:
         return ((_report,) if self.verbose else ()) + super()._callbacks()
 
     def _scores(self, X: Any, w: Array, b: float) -> Array:
         X = validate_data(self, X, reset=False, **_MATRIX)
-        return function_scores(X, w[None], np.array([b]), self.n_threads)[:, 0]
+        return function_scores(X, w[None], np.array([b]), self._threads)[:, 0]
 
 
 def _report(record: Record) -> None:
@@ -93,6 +93,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
 
     coef_: Array
     model_: RankingModel
+    _model_kind = "ranking"
 
     def __init__(
         self,
@@ -111,16 +112,20 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt, n_jobs,
+        )  # fmt: skip
         self.loss = loss
         self.threshold = threshold
         self.normalise = normalise
         self.qid_column = qid_column
         self.verbose = verbose
 
+    @interruptible
     def fit(
         self,
         X: Any,
@@ -137,7 +142,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         X, qid = self._take_queries(X, qid)
         task = ranking_task(
             X, y, qid, self.C, loss=self.loss, threshold=self.threshold, normalise=self.normalise,
-            query_weight=query_weight, n_threads=self.n_threads,
+            query_weight=query_weight, n_threads=self._threads,
         )  # fmt: skip
         self.n_queries_, self.n_skipped_ = task.problem.n_rows, task.problem.n_skipped
         if self.verbose and self.n_skipped_:
@@ -152,6 +157,15 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
             column = self._column(self.n_features_in_)
             self.model_ = model = replace(model, coef=np.insert(model.coef, column, 0.0))
         self.coef_ = model.coef
+
+    @classmethod
+    def _parameters_of(cls, model: RankingModel) -> dict[str, Any]:
+        return {"loss": model.loss, "C": model.C, "threshold": model.threshold}
+
+    @classmethod
+    def _around(cls, model: RankingModel, estimator: Self) -> Self:
+        estimator.n_features_in_, estimator.n_queries_ = len(model.coef), model.n_queries
+        return super()._around(model, estimator)
 
     def decision_function(self, X: Any) -> Array:
         """The score of each document: higher is more relevant, within one query."""
@@ -236,14 +250,18 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
         verbose: int = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt, n_jobs,
+        )  # fmt: skip
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.verbose = verbose
 
+    @interruptible
     def fit(self, X: Any, y: ArrayLike) -> MultivariateSVC:
         """Learn from rows of two classes."""
         loss = _labelling(self.loss)
@@ -255,7 +273,7 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
                 "losses measure one class against another"
             )
         bias = 1.0 if loss.shifts and self.fit_intercept else 0.0
-        problem = RankingProblem(X, codes, C=self.C, loss=loss, bias=bias, n_threads=self.n_threads)
+        problem = RankingProblem(X, codes, C=self.C, loss=loss, bias=bias, n_threads=self._threads)
         solution = self._solve(problem, seed_from(self.random_state))
         self._keep_proof(solution)
         w = solution.w
@@ -265,7 +283,7 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
             ranked = -np.sort(-problem.scores(w))
             positives = int(codes.sum())
             self.intercept_ = -0.5 * float(ranked[positives - 1] + ranked[positives])
-        self._warn(solution, stacklevel=3)
+        self._warn(solution, stacklevel=4)
         return self
 
     def decision_function(self, X: Any) -> Array:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from bridle.errors import OracleError
-from bridle.estimators.base import Certified, GapWarning, callbacks_of, seed_from, stop_of
+from bridle.estimators.base import (
+    Certified,
+    GapWarning,
+    advised,
+    callbacks_of,
+    seed_from,
+    stop_of,
+)
 from bridle.fitting.task import StructuralTask
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback, solve
 from bridle.solving.solution import Keep, Solution
+from bridle.solving.stopping import Status
 from bridle.structured.problem import StructuredBase
 from sklearn.utils.validation import check_is_fitted
 
 
 class Solved(Certified):
     """The parameters of every structural estimator, and how its problem is solved."""
-
-    _hint: ClassVar[str] = ""  # what may help against a gap that was not reached
 
     def __init__(
         self,
@@ -31,6 +38,8 @@ class Solved(Certified):
         random_state: Any,
         n_threads: int | None,
         keep: Keep,
+        interrupt: Interrupt,
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.solver = solver
@@ -41,11 +50,13 @@ class Solved(Certified):
         self.random_state = random_state
         self.n_threads = n_threads
         self.keep = keep
+        self.interrupt = interrupt
+        self.n_jobs = n_jobs
 
     def _solve(self, problem: StructuredBase, seed: int) -> Solution:
         return solve(
             problem, self.solver, stop=stop_of(self.tol, self.max_iter, self.max_seconds),
-            callbacks=self._callbacks(), seed=seed, keep=self.keep,
+            callbacks=self._callbacks(), seed=seed, keep=self.keep, interrupt="return",
         )  # fmt: skip
 
     def _callbacks(self) -> tuple[Callback, ...]:
@@ -54,7 +65,7 @@ class Solved(Certified):
     def _warn(self, solution: Solution, stacklevel: int) -> None:
         """To whoever called `fit`."""
         if not solution.converged:
-            message = solution.message + self._hint
+            message = advised(solution.message, solution.status)
             warnings.warn(
                 GapWarning(message, solution.certificate, self.tol), stacklevel=stacklevel
             )
@@ -75,7 +86,7 @@ class Structural(Solved):
                 self._keep(task.fitted(error.solution, seed=seed), error.solution)
             raise
         self._keep(task.fitted(solution, seed=seed), solution)
-        self._warn(solution, stacklevel=4)
+        self._warn(solution, stacklevel=5)
         return self
 
     def _keep(self, model: Any, solution: Solution) -> None:
@@ -91,3 +102,22 @@ class Structural(Solved):
         """For `save_model`."""
         check_is_fitted(self, "model_")
         return self.model_
+
+    @classmethod
+    def from_model(cls, model: Any) -> Self:
+        """A fitted estimator with this model, which predicts without having seen any data."""
+        return cls._around(model, cls(**cls._parameters_of(model)))
+
+    @classmethod
+    def _parameters_of(cls, model: Any) -> dict[str, Any]:
+        """What the model knows of how it was made."""
+        return {"C": model.C}
+
+    @classmethod
+    def _around(cls, model: Any, estimator: Self) -> Self:
+        estimator.model_, estimator.certificate_ = model, model.certificate
+        estimator.solver_ = model.info.get("solver")
+        known = model.info.get("status")
+        estimator.status_ = None if known is None else Status(known)  # type: ignore[assignment]
+        estimator._show(model)
+        return estimator

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any
 
 from bridle.errors import ModelError
+from bridle.estimators.base import interruptible
 from bridle.estimators.structural import Structural
 from bridle.fitting.task import StructuralTask
 from bridle.models.storage import load_model
 from bridle.models.structured import StructuredModel
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
-from bridle.solving.stopping import Status
 from bridle.structured.oracle import Oracle
 from bridle.structured.problem import Rescaling, StructuredProblem
 from numpy.typing import ArrayLike
@@ -55,21 +56,24 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = 1,
         executor: Any = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt,
+        )  # fmt: skip
         self.oracle = oracle
         self.rescaling = rescaling
         self.executor = executor
 
+    @interruptible
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: ArrayLike | None = None
     ) -> StructuredSVM:
         """Learn from inputs and their true outputs."""
         problem = StructuredProblem(
             self.oracle, X, y, self.C, rescaling=self.rescaling, sample_weight=sample_weight,
-            n_threads=self.n_threads, executor=self.executor,
+            n_threads=self._threads, executor=self.executor,
         )  # fmt: skip
         model = partial(StructuredModel.for_oracle, oracle=self.oracle, rescaling=self.rescaling)
         return self._fit(StructuralTask(problem, model))
@@ -86,17 +90,18 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
         model = load_model(path)
         if not isinstance(model, StructuredModel):
             raise ModelError(f"{os.fsdecode(path)}: a model of kind {model.kind!r}, not structured")
+        try:
+            return cls.from_model(model, oracle)
+        except KeyError as error:
+            raise ModelError(f"{os.fsdecode(path)}: malformed model: {error}") from error
+
+    @classmethod
+    def from_model(cls, model: StructuredModel, oracle: Oracle | None = None) -> StructuredSVM:
+        """The same from a model in memory."""
         oracle = model.oracle() if oracle is None else oracle
         model.check(oracle)
-        try:
-            solver, status = str(model.info["solver"]), Status(model.info["status"])
-        except (KeyError, ValueError) as error:
-            raise ModelError(f"{os.fsdecode(path)}: malformed model: {error}") from error
         estimator = cls(oracle, model.C, rescaling=model.rescaling)  # type: ignore[arg-type]
-        estimator.model_, estimator.certificate_ = model, model.certificate
-        estimator.solver_, estimator.status_ = solver, status
-        estimator._show(model)
-        return estimator
+        return cls._around(model, estimator)
 
     def predict(self, X: Sequence[Any]) -> list[Any]:
         """The best output of every input."""

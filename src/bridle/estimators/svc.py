@@ -10,24 +10,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.estimators.base import (
     Certified,
     GapWarning,
+    advised,
     checked_labels,
+    interruptible,
+    provenance_of,
     seed_from,
     stop_of,
     validate_data,
     watcher_of,
 )
-from bridle.fitting.fit import Fit, fit
+from bridle.fitting.calibration import Calibration
+from bridle.fitting.fit import Extras, Fit, fit
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import KernelChoice, KernelProblems, Task
 from bridle.matrix.arrays import Array
+from bridle.matrix.door import is_sparse
 from bridle.matrix.threads import check_threads
-from bridle.models.deciding import class_scores, decide, pairs, votes
+from bridle.models.calibration import Calibrator, calibrator_from, class_probabilities
+from bridle.models.deciding import class_scores, decide, pairs, votes, whole_votes
 from bridle.models.kernel import KernelModel
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction
@@ -35,10 +42,13 @@ from bridle.rows.cuda.device import Where, find_device, missing
 from bridle.rows.cuda.gram import scores_on
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 Indices = NDArray[np.intp]
@@ -46,8 +56,35 @@ Indices = NDArray[np.intp]
 _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
 }  # fmt: skip
+# What C = inf is taken as, as scikit-learn does: alpha is bounded by it, and hardly ever so large.
+_LARGEST_C = 1e10
 # Kernel values that are held at once when predicting.
 _BLOCK = 2**22
+
+
+def _has_probability(estimator: SVC) -> bool:
+    if estimator.probability is False:
+        raise AttributeError(
+            "predict_proba is not available when probability=False: set probability=True"
+        )
+    return True
+
+
+def _counted(sample_weight: Any, y: Any) -> Any:
+    """Weights as scikit-learn's SVC takes them: rows with negative ones do not count."""
+    if sample_weight is None or np.isscalar(sample_weight):
+        return sample_weight
+    weights = np.maximum(np.asarray(sample_weight, np.float64), 0.0)
+    if weights.shape != (len(y),) or np.isnan(weights).any():
+        return sample_weight  # refused where all others are
+    if not weights.any():
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    if len(np.unique(np.asarray(y)[weights > 0])) < 2:
+        raise ValueError(
+            "Invalid input - all samples with positive weights belong to the same class: there "
+            "must be rows of at least two classes, got 1 class"
+        )
+    return weights
 
 
 class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -55,7 +92,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    C : weight of the losses against 1/2 |w|^2.
+    C : weight of the losses against 1/2 |w|^2; infinity is taken as 1e10.
     kernel : "linear", "rbf", "poly", "sigmoid", "precomputed", a Kernel of your own,
         or a function of two matrices.
     degree, gamma, coef0 : of the kernel. gamma "scale" is 1 / (n_features X.var()), "auto"
@@ -68,6 +105,11 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multi_class : "ovo" trains a machine for each pair of classes, "ovr" one for each class.
     decision_function_shape : with "ovo" machines, "ovr" turns their votes into one score for each
         class, "ovo" gives the scores of the pairs.
+    break_ties : whether `predict` decides between classes of as many votes by their scores; else
+        the first of them wins, as in LIBSVM.
+    probability : False, or "platt" (True is the same) or "isotonic" for `predict_proba`, as in
+        LinearSVC: a fit then takes about six times as long.
+    shrinking : means nothing here, accepted as scikit-learn's.
     cache_size : megabytes for kernel rows; None: 500, on a GPU most of its free memory.
     device : where to compute: "cpu", "cuda" (a GPU, with CuPy) or "auto", what is predicted to take
         less time. `place_` says which it was, and why.
@@ -76,7 +118,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         far and its gap.
     random_state : for stochastic solvers.
     verbose : 1 prints a line for each machine.
-    n_threads : None takes all cores. The result does not depend on it.
+    n_threads, n_jobs, interrupt : as in LinearSVC. The result does not depend on the threads.
     keep : which weights to return: the "best" of those that were certified, by their primal value,
         or the "final" ones, the last that the solver proposed; see `bridle.solve`.
 
@@ -84,20 +126,27 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     support_, support_vectors_, n_support_ : rows that some machine uses, in the order of classes.
     dual_coef_ : alpha_i y_i of the support vectors. "ovo": (n_classes - 1, n_support), row by row
-        the other classes in order, as in scikit-learn; else one row for each machine.
+        the other classes in order, as in scikit-learn; else one row for each machine. Sparse if X
+        is, as support_vectors_ are.
+    coef_ : with the linear kernel, the weights of each machine; read-only.
     intercept_ : of each machine.
     certificate_ : primal and dual value, summed over the machines; `certificates_`: each one's.
     loo_error_bounds_ : of each machine: no more than this part of its rows is misclassified when
         left out (Joachims' xi-alpha estimate).
-    status_, message_, place_, n_iter_, classes_, n_features_in_, feature_names_in_ : as in
-        LinearSVC.
+    n_iter_ : epochs of each machine.
+    calibrators_ : with probability, the map from scores to probabilities of each machine.
+    status_, message_, place_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
+
+    Rows with a negative sample_weight do not count, as those of weight 0, and as in scikit-learn.
     """
 
     classes_: NDArray[Any]
     support_: Indices
-    dual_coef_: Array
+    dual_coef_: Any  # dense, or CSR if X was
     intercept_: Array
     n_features_in_: int
+    calibrators_: list[Calibrator]
+    _model_kind = "kernel"
 
     def __init__(
         self,
@@ -113,6 +162,9 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Mapping[Any, float] | str | None = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         decision_function_shape: Literal["ovo", "ovr"] = "ovr",
+        break_ties: bool = False,
+        probability: Literal["platt", "isotonic"] | bool = False,
+        shrinking: bool = True,
         cache_size: float | None = None,
         max_iter: int = -1,
         max_seconds: float | None = None,
@@ -122,6 +174,8 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_threads: int | None = None,
         keep: Keep = "best",
         device: Where = "cpu",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -134,6 +188,9 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -143,25 +200,32 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_threads = n_threads
         self.keep = keep
         self.device = device
+        self.interrupt = interrupt
+        self.n_jobs = n_jobs
 
+    @interruptible
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | float | None = None) -> SVC:
         """Train on the rows of X; with kernel="precomputed" X is the matrix K."""
         for name in ("multi_class", "decision_function_shape"):
             if getattr(self, name) not in ("ovo", "ovr"):
                 raise ValueError(f'{name} must be "ovo" or "ovr", got {getattr(self, name)!r}')
         X, labels = validate_data(self, X, y, **_MATRIX)
+        if is_sparse(X) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported: give a dense matrix")
+        sample_weight = _counted(sample_weight, labels)
         choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
         found = fit(
             X, checked_labels(labels), sample_weight=sample_weight,
             task=Task(
-                self.C, "hinge", self.bias, multi_class=self.multi_class,
+                min(self.C, _LARGEST_C), "hinge", self.bias, multi_class=self.multi_class,
                 class_weight=self.class_weight, kernel=choice,
             ),
             effort=Effort(
                 self.solver, stop_of(self.tol, self.max_iter, self.max_seconds),
-                seed_from(self.random_state), self.n_threads, watcher_of(self.callback),
+                seed_from(self.random_state), self._threads, watcher_of(self.callback),
                 keep=self.keep, device=self.device,
             ),
+            extras=Extras(calibration=self._calibration()),
         )  # fmt: skip
         self._keep(X, found)
         for k, solution in enumerate(found.solutions.solutions):
@@ -180,6 +244,40 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             multi_class=self.multi_class, **self._provenance,
         )  # fmt: skip
 
+    @classmethod
+    def from_model(cls, model: KernelModel) -> Self:
+        """A fitted estimator with these support vectors, which needs none of the other rows."""
+        known: dict[str, Any] = {
+            "C": model.objective.C, "bias": model.objective.bias, "kernel": model.kernel,
+            "multi_class": model.multi_class, "break_ties": model.breaks_ties,
+        }  # fmt: skip
+        estimator = cls(**known)
+        if model.scale is not None:
+            raise ModelError("a kernel model of scaled features: use bridle.load_model")
+        estimator.kernel_, estimator.classes_ = model.kernel, model.classes
+        estimator.support_vectors_, estimator._coefficients = model.support, model.coefficients
+        estimator.intercept_, estimator.n_features_in_ = model.intercept, model.n_features
+        estimator.certificates_ = list(model.certificates)
+        estimator.certificate_, estimator._provenance = model.certificate, provenance_of(model)
+        estimator._keep_calibrators(model.info)
+        return estimator
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of each machine, for the linear kernel."""
+        if self.kernel != "linear" and getattr(self.kernel, "name", None) != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        weights = self._coefficients @ self.support_vectors_
+        if not is_sparse(self.support_vectors_):
+            weights.flags.writeable = False
+            return weights
+        from scipy.sparse import csr_matrix
+
+        sparse = csr_matrix(weights)
+        sparse.data.flags.writeable = False
+        return sparse
+
     def decision_function(self, X: Any) -> Array:
         """Scores: (n,) for two classes, else one column for each class or for each pair."""
         scores = self._scores(X)
@@ -190,11 +288,44 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return votes(scores, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row: by the votes of the pairs, ties decided by their scores."""
-        scores = self._scores(X)
-        best = decide(class_scores(scores, self.multi_class, len(self.classes_)))
-        labels: NDArray[Any] = self.classes_[best]
+        """The class of each row: by the votes of the pairs, equal ones as `break_ties` says."""
+        ovo = self.multi_class == "ovo" and len(getattr(self, "classes_", ())) > 2
+        if self.break_ties and ovo and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        scores = class_scores(self._scores(X), self.multi_class, len(self.classes_))
+        if ovo and not self.break_ties:
+            scores = whole_votes(scores)
+        labels: NDArray[Any] = self.classes_[decide(scores)]
         return labels
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class, in the order of `classes_`; each row sums to 1."""
+        scores = self._scores(X)
+        if not hasattr(self, "calibrators_"):
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False, nor after a "
+                "calibration that was interrupted: fit again"
+            )
+        return class_probabilities(self.calibrators_, scores, len(self.classes_), self.multi_class)
+
+    @available_if(_has_probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _calibration(self) -> Calibration | None:
+        if self.probability is False:
+            return None
+        method = "platt" if self.probability is True else str(self.probability)
+        return Calibration(method, watcher_of(self.callback))
+
+    def _keep_calibrators(self, info: Mapping[str, Any]) -> None:
+        if hasattr(self, "calibrators_"):
+            del self.calibrators_
+        if "calibrators" in info:
+            self.calibrators_ = [calibrator_from(entry) for entry in info["calibrators"]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -220,8 +351,10 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"the {self.kernel_.name} kernel is not positive semi-definite ({indefinite}): "
                 "the answer is a stationary point, without a bound"
             )
+        else:
+            why = advised(why, solution.status)
         message = f"{self._about(found, k)}: {why}"
-        warnings.warn(GapWarning(message, solution.certificate, self.tol), stacklevel=3)
+        warnings.warn(GapWarning(message, solution.certificate, self.tol), stacklevel=4)
 
     def _keep(self, X: Any, found: Fit) -> None:
         problems, solutions = found.problems, found.solutions
@@ -243,6 +376,10 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dual_coef_ = self._coefficients
         if len(self.classes_) > 2 and self.multi_class == "ovo":
             self.dual_coef_ = _by_other_class(self._coefficients, codes[self.support_])
+        if is_sparse(X):
+            from scipy.sparse import csr_matrix
+
+            self.dual_coef_ = csr_matrix(self.dual_coef_)
         self.intercept_ = solutions.intercept
         self.certificates_ = [solution.certificate for solution in solutions.solutions]
         self.certificate_ = solutions.certificate
@@ -250,23 +387,28 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         worst = max(solutions.solutions, key=lambda s: s.certificate.relative_gap)
         self.status_, self.message_, self.solver_ = worst.status, worst.message, worst.solver
         self.place_ = worst.place
-        self.n_iter_ = int(np.ceil(solutions.epochs))
+        epochs = [np.ceil(solution.epochs) for solution in solutions.solutions]
+        self.n_iter_ = np.array(epochs, dtype=np.int32)
         self.loo_error_bounds_ = problems.loo_error_bounds
-        self._provenance = found.provenance
+        info = found.provenance["info"] | found.calibration_info
+        if len(self.classes_) > 2 and self.multi_class == "ovo":
+            info = info | {"break_ties": self.break_ties}
+        self._provenance = found.provenance | {"info": info}
+        self._keep_calibrators(info)
         self.weighted_ = found.weighted
 
     def _scores(self, X: Any) -> Array:
         """The score of each row by each machine."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_MATRIX)
-        n_threads = check_threads(self.n_threads)
-        out = np.tile(self.intercept_, (X.shape[0], 1))
-        if len(self.support_) == 0:
+        n_threads = check_threads(self._threads)
+        out, n_support = np.tile(self.intercept_, (X.shape[0], 1)), self._coefficients.shape[1]
+        if n_support == 0:
             return out
         if self.place_.startswith("cuda") and missing() is None:  # a model may move
             support, coefficients = self.support_vectors_, self._coefficients
             return out + scores_on(find_device(), self.kernel_, X, support, coefficients)
-        step = max(1, _BLOCK // len(self.support_))
+        step = max(1, _BLOCK // n_support)
         for begin in range(0, X.shape[0], step):
             part = X[begin : begin + step]
             if self.kernel_.given:

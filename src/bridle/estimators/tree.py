@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridle.data.trees import Tree
+from bridle.estimators.base import interruptible
 from bridle.estimators.structural import Structural
 from bridle.fitting.tree import tree_task
 from bridle.models.tree import TreeModel
 from bridle.objective.segments import Score
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
 from bridle.structured.trees import score_trees
@@ -39,6 +41,7 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
     """
 
     model_: TreeModel
+    _model_kind = "tree"
 
     def __init__(
         self,
@@ -55,14 +58,18 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         n_threads: int | None = None,
         keep: Keep = "best",
+        interrupt: Interrupt = "raise",
+        n_jobs: int | None = None,
     ) -> None:
         super().__init__(
-            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep
-        )
+            C, solver, tol, max_iter, max_seconds, callback, random_state, n_threads, keep,
+            interrupt, n_jobs,
+        )  # fmt: skip
         self.order = order
         self.rare = rare
         self.frequent = frequent
 
+    @interruptible
     def fit(
         self,
         X: Sequence[Sequence[str]],
@@ -82,7 +89,7 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
         return self._fit(
             tree_task(
                 y, self.C, order=self.order, rare=self.rare, frequent=self.frequent,
-                sample_weight=sample_weight, n_threads=self.n_threads,
+                sample_weight=sample_weight, n_threads=self._threads,
             )
         )  # fmt: skip
 
@@ -92,7 +99,7 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Sequence[Sequence[str]]) -> list[Tree]:
         """The best tree of every sentence; a flat one where the grammar has none."""
         check_is_fitted(self, "model_")
-        return self.model_.predict(X, n_threads=self.n_threads)
+        return self.model_.predict(X, n_threads=self._threads)
 
     def scores(self, X: Sequence[Sequence[str]], y: Sequence[Tree]) -> Score:
         """Precision, recall and F1 of labelled brackets, over all sentences."""

@@ -31,6 +31,7 @@ from bridle.objective.rounding import ZERO, Interval
 from bridle.problems.linear import LinearProblem
 from bridle.rows.cuda.device import Where
 from bridle.solvers import Solver
+from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
@@ -165,16 +166,20 @@ def path(
     n_threads: int | None = None,
     device: Where = "cpu",
     callback: Callable[[PathPoint], None] | None = None,
+    interrupt: Interrupt = "raise",
 ) -> Path:
     """Solve for every C from C_min to C_max to a certified relative gap.
 
     X may be on disk or on a cluster: StoredRows or DaskRows, with y=None, or a collection of Dask.
     device: as in `LinearProblem`; rows are copied there once.
+    Ctrl-C ends the path, and is then raised with the path so far as its `solution`;
+    interrupt="return" returns that instead.
     """
     if not 0 < C_min <= C_max < math.inf:
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")
     if not 0 < gap < 1:
         raise ValueError(f"gap must lie between 0 and 1, got {gap}")
+    check_interrupt(interrupt)
     task = Task(C_min, loss, bias, bias_scale)
     problem = linear_problem(
         X, y, task, sample_weight=sample_weight, n_threads=n_threads, device=device
@@ -183,12 +188,20 @@ def path(
     if max_seconds is not None:
         stop = stop | Seconds(max_seconds)
     points: list[PathPoint] = []
-    for point in path_points(problem, C_max, gap, solver, stop, seed):
-        points.append(point)
-        if callback is not None:
-            callback(point)
+    with deferred_interrupt() as interrupted:
+        for point in path_points(problem, C_max, gap, solver, stop, seed):
+            points.append(point)
+            if callback is not None:
+                try:
+                    callback(point)
+                except KeyboardInterrupt:
+                    interrupted.set()
+            if interrupted():
+                break
     complete = points[-1].solution.converged and points[-1].high >= C_max
-    return Path(tuple(points), gap, complete)
+    found = Path(tuple(points), gap, complete)
+    interrupted.raised(interrupt, found)
+    return found
 
 
 def path_points(
@@ -205,7 +218,7 @@ def path_points(
     covered, C, start = problem.C, problem.C, None
     while True:
         tried = problem.variant(C=C)
-        solution = solve(tried, solver, stop=stop, start=start, seed=seed)
+        solution = solve(tried, solver, stop=stop, start=start, seed=seed, interrupt="return")
         sums = Sums.of(tried, solution)
         low = sums.edge(gap, covered)
         if low > covered and solution.converged:

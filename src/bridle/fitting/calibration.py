@@ -49,7 +49,9 @@ class Calibration:
     ) -> Calibrated | None:
         """The maps, or None if Ctrl-C came before all folds were solved."""
         began, effort = time.perf_counter(), replace(effort, watch=self.watch, checkpoint=None)
-        held, counts = without_folds(X, labels, weights, task, effort, self.folds)
+        held, counts = without_folds(
+            X, labels, weights, task, effort, self.folds, lone=task.kernel is not None
+        )
         if held.interrupted:
             return None
         assert labels.codes is not None

@@ -40,15 +40,18 @@ from bridle.solving.stopping import AnyOf, Interrupted, Seconds, Stop
 from numpy.typing import ArrayLike, NDArray
 
 Indices = NDArray[np.intp]
+# From rows held out and their decision values, of one shape (n,) for two classes, to a score.
+Measure = Callable[[Indices, Array], float]
 
 
 @dataclass(frozen=True)
 class Choice:
     """The best C, and what is known of the others.
 
-    scores: (n_folds, n_Cs), the accuracy on the rows held out, by their weights. gaps: the largest
-    certified relative gap of any class; infinite where cross-validation ended before that C was
-    tried. The score is then nan, and C the best of those that the most folds have tried.
+    scores: (n_folds, n_Cs), the accuracy on the rows held out, by their weights, or what is
+    measured instead. gaps: the largest certified relative gap of any class; infinite where
+    cross-validation ended before that C was tried. The score is then nan, and C the best of those
+    that the most folds have tried.
     """
 
     C: float
@@ -73,11 +76,12 @@ def choose_cost(
     task: Task,
     effort: Effort,
     interrupted: Callable[[], bool],
+    measure: Measure | None = None,
 ) -> Choice:
     """The smallest of those with the highest mean accuracy on the rows that each fold holds out.
 
     Cs: how many values to try, or these values. Rows count by their weights and by those of their
-    classes, as they do in the objective.
+    classes, as they do in the objective. measure: instead of the accuracy, and without weights.
     """
     problems = AgainstRest(X, labels, task, None, effort.n_threads, effort.device)
     grid = _grid(Cs, problems.base)
@@ -94,7 +98,10 @@ def choose_cost(
     for f, rows in enumerate(folds):
         parts = runs[f * len(problems) : (f + 1) * len(problems)]
         gaps[f] = np.max([run.gaps for run in parts], axis=0)
-        scores[f] = _accuracy(parts, problems.codes()[rows], counted[rows])
+        if measure is None:
+            scores[f] = _accuracy(parts, problems.codes()[rows], counted[rows])
+        else:
+            scores[f] = [measure(rows, values) for values in _values(parts)]
     scores[~np.isfinite(gaps)] = np.nan
     counts = np.isfinite(gaps).sum(axis=0)
     best = np.flatnonzero(counts == counts.max())
@@ -148,9 +155,14 @@ def _accuracy(parts: list[_Run], codes: Indices, weights: Array) -> Array:
     """Of each C, on the rows held out."""
     if not weights.any():
         return np.full(len(parts[0].gaps), np.nan)
-    scores = np.stack([run.scores for run in parts], axis=-1)  # C x row x class
-    predicted = np.stack([decide(s[:, 0] if len(parts) == 1 else s) for s in scores])
+    predicted = np.stack([decide(values) for values in _values(parts)])
     return np.asarray((predicted == codes) @ weights / weights.sum())
+
+
+def _values(parts: list[_Run]) -> list[Array]:
+    """Of each C, the decision values of the rows held out."""
+    scores = np.stack([run.scores for run in parts], axis=-1)  # C x row x class
+    return [s[:, 0] if len(parts) == 1 else s for s in scores]
 
 
 class _Budget:
@@ -277,7 +289,7 @@ def _run_fold(
             start = None if solved is None else solved.start(C)
             solution = solve(
                 here, effort.solver, stop=budget.rest(), start=start, seed=effort.seed,
-                keep=effort.keep,
+                keep=effort.keep, interrupt="return",
             )  # fmt: skip
             solved = _Solved.of(here, solution)
             scale, certificate = 1.0, solution.certificate

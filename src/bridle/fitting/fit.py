@@ -106,6 +106,13 @@ class Fit:
         """The worst of the problems' endings."""
         return self.solutions.status
 
+    @property
+    def calibration_info(self) -> dict[str, Any]:
+        """For a model's `info`: the maps from scores to probabilities, if there are any."""
+        if self.calibrated is None:
+            return {}
+        return {"calibrators": [found.as_dict() for found in self.calibrated.calibrators]}
+
     def dual_coef(self) -> Array:
         """alpha_i y_i, a row for each decision function; of a model that has its dual variables."""
         signed, codes = self.model.alpha.copy(), self.problems.codes()
@@ -255,9 +262,11 @@ def _calibrated(
     made = calibration.fitted(problems.X, found.labels, weights, problems.task, effort)
     if made is None:
         return found
-    maps = [calibrator.as_dict() for calibrator in made.calibrators]
-    model = replace(found.model, info=found.model.info | {"calibrators": maps})
-    return replace(found, model=model, calibrated=made)
+    found = replace(found, calibrated=made)
+    if found.model is None:
+        return found
+    info = found.model.info | found.calibration_info
+    return replace(found, model=replace(found.model, info=info))
 
 
 def _check_combination(task: Task, extras: Extras) -> None:

@@ -7,20 +7,26 @@ with two rows or more is in every fold's training rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.fitting.labels import Labels, row_costs
 from bridle.fitting.multiclass import Effort, solve_multiclass
-from bridle.fitting.problems import Task
+from bridle.fitting.problems import Task, rows_of_pair, sides_of
+from bridle.fitting.solutions import Solutions
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
+from bridle.rows.gram import expand
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual
 from bridle.solving.stopping import AnyOf, Seconds, Status, Stop
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.objective.kernels import Kernel
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,25 @@ class HeldOut:
         return float(np.average(guess == codes, weights=weights))
 
 
-def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
+NO_FOLD, EVERY_TRAINING = -1, -2  # of rows that are in none, and of those that are never held out
+
+
+def deal(
+    codes: NDArray[np.intp], n_folds: int, seed: int, *, lone: bool = False
+) -> NDArray[np.intp]:
     """The fold of each row: the rows of each class are dealt out like cards.
 
-    Rows with a code below zero belong to no class, and to no fold: -1.
+    Rows with a code below zero belong to no class, and to no fold. lone: the only row of a class is
+    never held out, rather than refused.
     """
     if n_folds < 2:
         raise ValueError(f"there must be at least two folds, got {n_folds}")
     counts = np.bincount(codes[codes >= 0])
-    if counts.min() < 2:
+    folds = np.full(len(codes), NO_FOLD, np.intp)
+    if lone:
+        alone = (codes >= 0) & (counts[codes] < 2)
+        folds[alone], codes = EVERY_TRAINING, np.where(alone, NO_FOLD, codes)
+    elif counts.min() < 2:
         raise ValueError(
             "cross-validation needs at least two rows of each class, "
             f"but one has {int(counts.min())}"
@@ -55,7 +71,6 @@ def deal(codes: NDArray[np.intp], n_folds: int, seed: int) -> NDArray[np.intp]:
     order = np.random.default_rng(seed).permutation(len(codes))
     by_class = order[np.argsort(codes[order], kind="stable")]
     dealt = by_class[codes[by_class] >= 0]
-    folds = np.full(len(codes), -1, np.intp)
     folds[dealt] = np.arange(len(dealt)) % n_folds
     return folds
 
@@ -82,7 +97,7 @@ def held_out_scores(
     worst_gap, message = -1.0, ""
     for fold in range(folds.max() + 1):
         test = folds == fold
-        row_weights = weights(~test & (folds >= 0))
+        row_weights = weights(~test & (folds != NO_FOLD))
         found = solve_multiclass(
             X, codes, n_classes, C, multi_class=multi_class, sample_weight=row_weights,
             n_threads=n_threads, take=without_dual, **options,
@@ -92,21 +107,51 @@ def held_out_scores(
         gap = max(solution.certificate.relative_gap for solution in found.solutions)
         if gap > worst_gap:
             worst_gap, message = gap, found.worst.message
-        scores[test] = function_scores(X[test], found.coef, found.intercept, n_threads)
+        seen = test | (folds == EVERY_TRAINING)
+        scores[seen] = _scores(X, seen, found, codes, row_weights, n_threads, options)
     return HeldOut(scores, worst_gap, message, False, multi_class)
 
 
+def _scores(
+    X: Any,
+    test: NDArray[np.bool_],
+    found: Solutions,
+    codes: NDArray[np.intp],
+    weights: Array,
+    n_threads: int | None,
+    options: Mapping[str, Any],
+) -> Array:
+    """Of the rows held out, by each function."""
+    kernel: Kernel | None = options.get("kernel")
+    if kernel is None:
+        return function_scores(X[test], found.coef, found.intercept, n_threads)
+    n_classes, ways = int(codes.max()) + 1, found.multi_class
+    table = []
+    for k, solution in enumerate(found.solutions):
+        rows = rows_of_pair(codes, sides_of(ways, n_classes, k), weights)
+        part = X[test][:, rows] if kernel.given else X[test]
+        table.append(expand(kernel, part, X[rows], solution.w.coefficients, n_threads))
+    return np.stack(table, axis=1) + found.intercept
+
+
 def without_folds(
-    X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort, n_folds: int
+    X: Any,
+    labels: Labels,
+    weights: Array | None,
+    task: Task,
+    effort: Effort,
+    n_folds: int,
+    *,
+    lone: bool = False,
 ) -> tuple[HeldOut, Array]:
     """The scores of every row by a model without it, and the rows' weights in what is made of them.
 
-    Classes weigh in the objective, not in what is measured.
+    Classes weigh in the objective, not in what is measured. lone: as in `deal`.
     """
     assert labels.codes is not None
     row = np.ones(len(labels.codes)) if weights is None else weights
     counted = np.where(row > 0, labels.codes, -1)
-    folds = deal(counted, n_folds, effort.seed)
+    folds = deal(counted, n_folds, effort.seed, lone=lone)
 
     def training(mask: NDArray[np.bool_]) -> Array | None:
         return row_costs(labels, np.where(mask, row, 0.0), task.class_weight)
@@ -114,9 +159,10 @@ def without_folds(
     held = held_out_scores(
         X, counted, labels.n_classes, task.C, folds, training, multi_class=task.multi_class,
         cost=task.cost, solver=effort.solver, stop=effort.stop, seed=effort.seed,
-        n_threads=effort.n_threads, watch=effort.watch, keep=effort.keep, **task.formula,
+        n_threads=effort.n_threads, watch=effort.watch, keep=effort.keep,
+        kernel=None if task.kernel is None else task.kernel.kernel, **task.formula,
     )  # fmt: skip
-    return held, np.where(folds >= 0, row, 0.0)
+    return held, np.where(folds != NO_FOLD, row, 0.0)
 
 
 def cross_validated(

@@ -35,7 +35,8 @@ def polished(problem: KernelProblem, solution: Solution, solver: str | Solver) -
     small = problem.n_rows <= SMALL and problem.indefinite is None
     if not (small and solution.converged):
         return solution
-    finer = solve(problem, solver, stop=Gap(1e-10) | Epochs(20), start=solution)
+    stop = Gap(1e-10) | Epochs(20)
+    finer = solve(problem, solver, stop=stop, start=solution, interrupt="return")
     kept = {name: getattr(finer, name) for name in ("w", "b", "alpha", "certificate")}
     return polish(problem, replace(solution, **kept))
 

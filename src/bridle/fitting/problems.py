@@ -174,9 +174,7 @@ class Problems:
 
     def sides(self, k: int) -> tuple[int, int | None]:
         """The positive and the negative class of function k; None for all the rest."""
-        if self.task.multi_class == "ovo":
-            return pairs(self.labels.n_classes)[k]
-        return (1 if self.labels.n_classes == 2 else k), None
+        return sides_of(self.task.multi_class, self.labels.n_classes, k)
 
     def problem(self, k: int) -> Any:
         """Problem k, whose turn has come."""
@@ -475,6 +473,13 @@ def problems_in_memory(
         return KernelProblems(X, labels, task, costs, n_threads, device)
     ways = {"ovr": AgainstRest, "ovo": PairOfClasses, "crammer_singer": Jointly}
     return ways[task.multi_class](X, labels, task, costs, n_threads, device)
+
+
+def sides_of(multi_class: str, n_classes: int, k: int) -> tuple[int, int | None]:
+    """The positive and the negative class of function k; None for all the rest."""
+    if multi_class == "ovo":
+        return pairs(n_classes)[k]
+    return (1 if n_classes == 2 else k), None
 
 
 def rows_of_pair(codes: Codes, sides: tuple[int, int | None], weights: Array) -> Indices:

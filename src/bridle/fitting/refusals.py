@@ -95,7 +95,7 @@ WAYS: dict[str, Way] = {
     "file": Way("{name}: {why}", _OF_STREAMS),
     "kernel": Way(
         "{name} {why}",
-        _same(_LINEAR, "proof", "probability", "folds", "search_c", "checkpoint", "loss"),
+        _same(_LINEAR, "proof", "folds", "search_c", "checkpoint", "loss"),
     ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '

@@ -67,6 +67,11 @@ def decide(scores: Array) -> NDArray[np.intp]:
     return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
+def whole_votes(scores: Array) -> Array:
+    """Of `class_scores` of pairs, the votes alone: the first of equals is then decided for."""
+    return np.round(scores)
+
+
 def winners(
     X: Any,
     coef: Any,

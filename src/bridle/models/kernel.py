@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_matrix, is_sparse
 from bridle.matrix.threads import check_threads
-from bridle.models.deciding import class_scores, decide, n_functions
+from bridle.models.deciding import class_scores, decide, n_functions, whole_votes
 from bridle.models.header import (
     Objective,
     certificates_from_json,
@@ -121,7 +122,21 @@ class KernelModel:
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """A vector for two classes, else a column for each class: of pairs, their votes."""
+        scores = self._function_scores(X, n_threads)
+        return class_scores(scores, self.multi_class, len(self.classes))
 
+    def predict_proba(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The probability of each class, in the order of `classes`; each row sums to 1."""
+        from bridle.models.calibration import calibrator_from, class_probabilities
+
+        entries = self.info.get("calibrators")
+        if entries is None:
+            raise ModelError("the model has no probabilities: it was trained without them")
+        calibrators = [calibrator_from(entry) for entry in entries]
+        scores = self._function_scores(X, n_threads)
+        return class_probabilities(calibrators, scores, len(self.classes), self.multi_class)
+
+    def _function_scores(self, X: Any, n_threads: int | None) -> Array:
         threads = check_threads(n_threads)
         X = as_matrix(X)
         if X.shape[1] < self.n_features and is_sparse(X):
@@ -135,14 +150,21 @@ class KernelModel:
         if self.support.shape[0]:
             for k, c in enumerate(self.coefficients):
                 scores[k] += expand(self.kernel, X, self.support, c, threads)
-        return class_scores(scores.T, self.multi_class, len(self.classes))
+        return scores.T
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
         """The class of every row."""
         return self.decide(self.decision_function(X, n_threads=n_threads))
 
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether scores decide between classes of as many votes, rather than their order."""
+        return bool(self.info.get("break_ties", True))
+
     def decide(self, scores: Array) -> NDArray[Any]:
         """The classes that belong to decision values."""
+        if not self.breaks_ties and scores.ndim > 1:
+            scores = whole_votes(scores)
         labels: NDArray[Any] = self.classes[decide(scores)]
         return labels
 

@@ -51,6 +51,7 @@ INFO = table({}, {
     "solver": STRING, "status": word_of(*(status.value for status in Status)),
     "calibrators": each(CALIBRATOR), "class_weight": each(NOT_NEGATIVE),
     "cost": each(each(FINITE)), "feature_names": NAMES, "format": STRING, "template": NAMES,
+    "break_ties": BOOLEAN,
     "columns": table({"label": STRING, "numbers": NAMES, "text": NAMES}),
 })  # fmt: skip
 

@@ -56,10 +56,15 @@ def as_model(model: Any) -> Any:
     raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
 
 
-def save_model(path: StrPath, model: Any) -> None:
-    """Write a model, or a fitted estimator, whole or not at all."""
+def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
+    """Write a model, or a fitted estimator, whole or not at all.
+
+    dual: with the dual variables of a linear model, if it has them: a number for each row.
+    """
     model = as_model(model)
     fields, arrays = model.parts()
+    if not dual and model.kind == "linear":
+        arrays.pop("alpha", None)
     write_container(path, Content(model.kind, fields, arrays))
 
 

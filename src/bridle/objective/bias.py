@@ -30,13 +30,17 @@ def hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array, excess: float
     """Exactly, for the hinge: where the slope of the sum changes its sign.
 
     excess: by how much the rows of class +1 that pay are to weigh more than those of class -1.
+    Where it is 0 between two breakpoints, halfway: classes that mirror each other have b = 0.
     """
     order = np.argsort(t, kind="stable")
     t, positive, cost = t[order], positive[order], cost[order]
     # The slope starts at minus the weight of class +1 and rises by C_i at each breakpoint.
     target = cost[positive].sum() - excess
-    k = int(np.searchsorted(np.cumsum(cost), target * (1 - 1e-15)))
-    return float(t[min(k, len(t) - 1)])
+    sums = np.cumsum(cost)
+    k = min(int(np.searchsorted(sums, target * (1 - 1e-15))), len(t) - 1)
+    if k + 1 < len(t) and sums[k] <= target * (1 + 1e-15):
+        return float(0.5 * t[k] + 0.5 * t[k + 1])
+    return float(t[k])
 
 
 def squared_hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:

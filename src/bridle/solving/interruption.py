@@ -6,28 +6,51 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
+
+from bridle.errors import Interruption
+
+# What a function does with Ctrl-C once it has its best answer: raises it, or returns the answer.
+Interrupt = Literal["raise", "return"]
 
 TERMINATED = 128 + signal.SIGTERM  # the exit code by which shells know it
 
 
+class Flag:
+    """Whether there was a Ctrl-C, or SIGTERM where the program is `terminable`."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def __call__(self) -> bool:
+        """Whether it is up."""
+        return self._event.is_set() or _termination.asked
+
+    def set(self) -> None:
+        """For a Ctrl-C that somebody else has heard of: a callback."""
+        self._event.set()
+
+    def raised(self, interrupt: Interrupt, answer: Any) -> None:
+        """Raises what was put off, with the answer, unless it is to be returned."""
+        if self._event.is_set() and interrupt == "raise":
+            raise Interruption(answer)
+
+
+_open: list[Flag] = []  # the main thread's, while it defers Ctrl-C
+
+
 @contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+def deferred_interrupt() -> Iterator[Flag]:
     """Turns the first Ctrl-C into a flag; the second one acts as usual.
 
-    Only the main thread hears of Ctrl-C: whoever starts threads that solve opens this around them
-    and hands the flag on, as the rule Interrupted(flag). SIGTERM raises the same flag, where the
-    program says `terminable`.
+    Blocks inside of one another share the flag, and the outermost says what becomes of it. Only the
+    main thread hears of Ctrl-C: whoever starts threads that solve opens this around them and hands
+    the flag on, as the rule Interrupted(flag).
     """
-    flag = threading.Event()
-
-    def interrupted() -> bool:
-        return flag.is_set() or _termination.asked
-
     if threading.current_thread() is not threading.main_thread():
-        yield interrupted
+        yield Flag()
         return
-    previous = signal.getsignal(signal.SIGINT)
+    previous, flag = signal.getsignal(signal.SIGINT), _open[-1] if _open else Flag()
 
     def note(signum: int, frame: Any) -> None:
         flag.set()
@@ -35,14 +58,22 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
 
     with deferred_termination():
         # A host that handles Ctrl-C in its own way (previous is None or ignored) keeps it.
-        if previous is not signal.default_int_handler:
-            yield interrupted
+        if _open or previous is not signal.default_int_handler:
+            yield flag
             return
         signal.signal(signal.SIGINT, note)
+        _open.append(flag)
         try:
-            yield interrupted
+            yield flag
         finally:
+            _open.pop()
             signal.signal(signal.SIGINT, previous)
+
+
+def check_interrupt(interrupt: str) -> None:
+    """ValueError if it is none of the two ways."""
+    if interrupt not in ("raise", "return"):
+        raise ValueError(f'interrupt must be "raise" or "return", got {interrupt!r}')
 
 
 def cause() -> str:

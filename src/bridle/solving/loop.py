@@ -23,7 +23,7 @@ from bridle.objective.certificate import (
 from bridle.problems.base import Judgement, Problem
 from bridle.solvers import Iterate, Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint, Saver
-from bridle.solving.interruption import cause, deferred_interrupt
+from bridle.solving.interruption import Flag, Interrupt, cause, check_interrupt, deferred_interrupt
 from bridle.solving.solution import Keep, Solution, check_keep
 from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 
@@ -45,11 +45,14 @@ def solve(
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
     keep: Keep = "best",
+    interrupt: Interrupt = "raise",
 ) -> Solution:
     """Minimise the problem's objective until the stopping rule says so.
 
-    Ctrl-C ends the run after the epoch at hand, with the best solution so far; a second one
-    interrupts at once. `start` is a Solution, or anything with w, b and alpha, to go on from.
+    Ctrl-C ends the run after the epoch at hand, and is then raised: an `Interruption`, which is a
+    KeyboardInterrupt with the best solution so far as its `solution`. interrupt="return" returns
+    that solution instead. A second Ctrl-C interrupts at once.
+    `start` is a Solution, or anything with w, b and alpha, to go on from.
     checkpoint: where to save the run at intervals; one that resumes is the start.
     keep: which iterate the solution is. "best" is the one of lowest primal value among those that
     were certified; "final" is the last that the solver proposed, as its `output` says (last,
@@ -59,6 +62,7 @@ def solve(
     for the weights, and what has no length, such as a perceptron, is taken at its best scale.
     """
     check_keep(keep)
+    check_interrupt(interrupt)
     chosen = solver_from(solver, problem)
     chosen.check(problem)
     saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
@@ -77,7 +81,9 @@ def solve(
             raise
     if saver is not None and run.last is not None:
         saver.save(run.last)
-    return run.solution(verdict, chosen)
+    solution = run.solution(verdict, chosen)
+    interrupted.raised(interrupt, solution)
+    return solution
 
 
 class _NoNumbersError(Exception):
@@ -162,17 +168,19 @@ class _Run:
     judged_step: int = -1
     next_epoch: float = 0.0
     halted: bool = False
+    interrupted: Flag = field(default_factory=Flag)
     judgement: Judgement | None = None  # the last one
     began: float = field(default_factory=time.perf_counter)
 
-    def drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
+    def drive(self, iterates: Any, interrupted: Flag) -> Verdict:
         """Draw iterates until a verdict; the last one that can be judged has then been."""
+        self.interrupted = interrupted
         try:
             return self._drive(iterates, interrupted)
         except _NoNumbersError as error:
             return self.out_of_range(str(error))
 
-    def _drive(self, iterates: Any, interrupted: Callable[[], bool]) -> Verdict:
+    def _drive(self, iterates: Any, interrupted: Flag) -> Verdict:
         answer: Certificate | None = None
         while True:
             clock = time.perf_counter()
@@ -245,9 +253,15 @@ class _Run:
             loss = record.validation["validation_loss"]
             if self.choice is None or loss < self.choice.loss:
                 self.choice = _Choice(judgement, self.last.epoch, loss)
-        for callback in self.callbacks:
-            self.halted |= callback(record) is True
+        self._tell(record)
         return certificate
+
+    def _tell(self, record: Record) -> None:
+        try:
+            for callback in self.callbacks:
+                self.halted |= callback(record) is True
+        except KeyboardInterrupt:  # of a host that handles Ctrl-C in its own way
+            self.interrupted.set()
 
     def verdict(self, interrupted: bool) -> Verdict | None:
         verdict = self._infeasible() or self.stop.verdict(self.progress())

@@ -62,15 +62,23 @@ def solve_each(
         )
     clock = Shares(stop, n_problems, workers)
 
+    def told(k: int, record: Record) -> bool | None:
+        assert watch is not None
+        try:
+            return watch(k, record)
+        except KeyboardInterrupt:
+            interrupted.set()
+            return None
+
     def one(k: int, interrupted: Callable[[], bool]) -> Solution:
         rule = clock.take() | Interrupted(interrupted)
         own = None if rule_of is None else rule_of(k)
         solution = solve(
             problem_of(k), solver, seed=seed, stop=rule if own is None else rule | own,
-            callbacks=() if watch is None else (lambda record: watch(k, record),),
+            callbacks=() if watch is None else (lambda record: told(k, record),),
             start=None if start is None else start[k],
             checkpoint=checkpoint if checkpoint is None or n_problems == 1
-            else checkpoint.numbered(k), keep=keep,
+            else checkpoint.numbered(k), keep=keep, interrupt="return",
         )  # fmt: skip
         return solution if take is None else take(k, solution)
 

@@ -17,6 +17,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver, solver_from
+from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import solve
 from bridle.solving.stopping import (
     Epochs,
@@ -126,12 +127,16 @@ def compare(
     max_epochs: float = 10_000,
     seed: int = 0,
     watch: Watch | None = None,
+    interrupt: Interrupt = "raise",
 ) -> Comparison:
     """Run every solver and every peer on the problem.
 
     solvers: names or solvers, or a mapping from the name to show. peers: other libraries, out of
     `PEERS`. test: held-out X and labels of -1 and +1. watch: is told of each record.
+    Ctrl-C ends the run at hand and all others, and is then raised with the comparison of what there
+    is as its `solution`; interrupt="return" returns that instead.
     """
+    check_interrupt(interrupt)
     if isinstance(solvers, Mapping):
         chosen = {name: solver_from(solver, problem) for name, solver in solvers.items()}
     else:
@@ -144,14 +149,23 @@ def compare(
     stop = stop | Seconds(10 * max_seconds + 60)
     if test is not None:
         stop = stop | HeldOutLoss(test[0], test[1], loss=problem.loss)
-    runs = [_run(problem, name, solver, stop, test, seed, watch) for name, solver in chosen.items()]
-    # A bound so good that suboptimalities down to a tenth of the gap can be told.
-    reference = solve(problem, stop=Gap(0.1 * gap) | Seconds(max_seconds))
-    best = max([reference.certificate.dual, *(run.certificate.dual for run in runs)])
-    runs += [
-        _run_peer(problem, name, fit, best, gap, max_seconds, test) for name, fit in fits.items()
-    ]
-    return Comparison(problem, gap, best, tuple(runs))
+    runs = []
+    with deferred_interrupt() as interrupted:
+        for name, solver in chosen.items():
+            if not interrupted():
+                runs.append(_run(problem, name, solver, stop, test, seed, watch))
+        best = max((run.certificate.dual for run in runs), default=0.0)
+        if not interrupted():
+            # A bound so good that suboptimalities down to a tenth of the gap can be told.
+            finer = Gap(0.1 * gap) | Seconds(max_seconds)
+            reference = solve(problem, stop=finer, interrupt="return")
+            best = max(reference.certificate.dual, best)
+        for name, fit in fits.items():
+            if not interrupted():
+                runs.append(_run_peer(problem, name, fit, best, gap, max_seconds, test))
+    found = Comparison(problem, gap, best, tuple(runs))
+    interrupted.raised(interrupt, found)
+    return found
 
 
 def _run(
@@ -159,7 +173,7 @@ def _run(
     test: tuple[Any, Array] | None, seed: int, watch: Watch | None,
 ) -> Run:  # fmt: skip
     callbacks = [lambda record: watch(name, record)] if watch is not None else []
-    solution = solve(problem, solver, stop=stop, seed=seed, callbacks=callbacks)
+    solution = solve(problem, solver, stop=stop, seed=seed, callbacks=callbacks, interrupt="return")
     last = solution.trace[-1]
     return Run(
         name, solution.w, solution.b, solution.alpha, solution.certificate, solution.status,
