@@ -81,6 +81,7 @@ _HOME = {
     "MultivariateSVC": "bridle.estimators",
     "Oracle": "bridle.structured.oracle",
     "OracleError": "bridle.errors",
+    "Interruption": "bridle.errors",
     "StructuredProblem": "bridle.structured.problem",
     "check_oracle": "bridle.structured.checking",
     "RankingLoss": "bridle.structured.ranking.base",

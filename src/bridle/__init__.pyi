@@ -7,6 +7,7 @@ from bridle import solvers as solvers
 from bridle import structured as structured
 from bridle.data.trees import Tree as Tree
 from bridle.data.trees import read_trees as read_trees
+from bridle.errors import Interruption as Interruption
 from bridle.errors import ModelError as ModelError
 from bridle.errors import OracleError as OracleError
 from bridle.estimators.base import GapWarning as GapWarning

@@ -255,6 +255,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if model.scale is not None:
             raise ModelError("a kernel model of scaled features: use bridle.load_model")
         estimator.kernel_, estimator.classes_ = model.kernel, model.classes
+        estimator.place_ = "cpu"
         estimator.support_vectors_, estimator._coefficients = model.support, model.coefficients
         estimator.intercept_, estimator.n_features_in_ = model.intercept, model.n_features
         estimator.certificates_ = list(model.certificates)
