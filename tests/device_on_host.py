@@ -88,8 +88,8 @@ class HostDevice(Device):
 
         return launch
 
-    def put(self, values):
-        return np.array(values)
+    def put_all(self, *arrays):
+        return [np.array(values) for values in arrays]
 
     def get(self, values):
         return np.array(values)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
 from bridle.problems.base import ORACLE, WEIGHTS, Problem
-from bridle.rows.base import DESCENT, PASSES
+from bridle.rows.base import DESCENT, PASSES, STEPS
 from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent, uncompiled_refusal
@@ -67,6 +67,8 @@ class Auto(Solver):
 
             if operations(problem) <= SMALL and InteriorPoint.refusal(problem) is None:
                 return InteriorPoint()
+        if STEPS not in problem.offers and newton_fits(problem) and _is_stiff(problem):
+            return solver_from("newton")
         return DualCoordinateDescent()
 
     def called(self, problem: Problem, last: Any) -> str:
@@ -153,6 +155,11 @@ def _counted_on(last: Iterate, iterates: Iterates) -> Iterates:
             following = iterates.send(answer)
         except StopIteration:
             return
+
+
+def _is_stiff(problem: LinearProblem) -> bool:
+    """On a GPU: whether rows get in each other's way, where newton's passes are cheap."""
+    return bool(problem.C * problem.rows.mean_norm >= 1)
 
 
 def newton_fits(problem: LinearProblem) -> bool:

@@ -25,6 +25,14 @@ __device__ inline VALUE gap_at(VALUE p, VALUE alpha, VALUE cost) {
 #endif
 }
 
+struct Row {
+  Int i, begin, end;
+  bool rests;
+  VALUE alpha, x[KEPT];
+  COLUMN column[KEPT]; // -1: there is none
+  double squared_norm;
+};
+
 // The part of the rows that this launch visits: chunks of neighbours among the active rows, in the
 // order (factor k + shift) mod n_chunks.
 struct Order {
@@ -45,6 +53,28 @@ extern "C" __global__ void visit(
   const Costs of = THE_COSTS;
   const Order order{active, n_active, chunk, n_chunks, factor, shift};
   const bool stochastic = rows_before >= 0;
+  // What is needed of a row before w is: with AHEAD defined, while the row before it is looked at,
+  // which takes registers, and pays where few rows are in flight.
+  const auto fetch = [&](Int at) {
+    Row found;
+    found.i = active ? active[at] : first_row + at;
+    const Int row = found.i - first_row;
+    found.rests = resting[found.i];
+    found.begin = rows.begin(row);
+    found.end = rows.end(row);
+    found.alpha = alpha[found.i];
+    found.squared_norm = squared_norms[found.i];
+#pragma unroll
+    for (int r = 0; r < KEPT; ++r) {
+      const Int k = found.begin + lane() + r * LANES;
+      found.column[r] = -1;
+      if (k < found.end) {
+        found.column[r] = rows.column(k, row);
+        found.x[r] = values[k];
+      }
+    }
+    return found;
+  };
   Seen seen{0, 0, 0, 0, 0, 0, 0};
   Int turn = begin_turn + group();
   for (;; turn += groups()) {
@@ -68,30 +98,31 @@ extern "C" __global__ void visit(
     const double scale =
         stochastic ? (rows_in_all + rows_before) / (before_us + rows_before) : 1.0;
     const bool counts = !stochastic || 2 * before_us >= rows_in_all;
+#ifdef AHEAD
+    Row next_row = fetch(place);
+#endif
     for (Int at = place; at < stop; ++at) {
-      const Int i = active ? active[at] : first_row + at;
-      const Int row = i - first_row, begin = rows.begin(row), end = rows.end(row);
-      if (resting[i])
+#ifdef AHEAD
+      const Row own = next_row;
+      if (at + 1 < stop)
+        next_row = fetch(at + 1);
+#else
+      const Row own = fetch(at);
+#endif
+      const Int i = own.i, row = i - first_row, begin = own.begin, end = own.end;
+      if (own.rests)
         continue;
       // Gather.
-      VALUE x[KEPT];
-      COLUMN column[KEPT];
       VALUE score = 0;
 #pragma unroll
-      for (int r = 0; r < KEPT; ++r) {
-        const Int k = begin + lane() + r * LANES;
-        column[r] = -1;
-        if (k < end) {
-          column[r] = rows.column(k, row);
-          x[r] = values[k];
-          score += __ldcg(w + column[r]) * x[r];
-        }
-      }
+      for (int r = 0; r < KEPT; ++r)
+        if (own.column[r] >= 0)
+          score += __ldcg(w + own.column[r]) * own.x[r];
       for (Int k = begin + lane() + KEPT * LANES; k < end; k += LANES)
         score += __ldcg(w + rows.column(k, row)) * values[k];
       score = group_sum(score);
       // The step.
-      const VALUE y = of.y(i), cost = of.cost(i), upper = of.bound(i), a = alpha[i];
+      const VALUE y = of.y(i), cost = of.cost(i), upper = of.bound(i), a = own.alpha;
 #ifdef SQUARED
       const VALUE curvature = 1 / (2 * cost);
 #else
@@ -126,7 +157,7 @@ extern "C" __global__ void visit(
       if (projected != 0) {
         seen.gradients += double(projected) * projected;
         seen.moved += 1;
-        const VALUE norm = squared_norms[i] - constant_squared;
+        const VALUE norm = own.squared_norm - constant_squared;
         const VALUE apart = norm + VALUE(response);
         const VALUE together = crowd ? apart + VALUE(caution) * (crowd[i] + VALUE(response)) : apart;
         const VALUE denominator = VALUE(scale) * together + curvature;
@@ -138,12 +169,13 @@ extern "C" __global__ void visit(
           seen.gain -= double(step) * (gradient + VALUE(0.5) * step * (apart + curvature));
 #pragma unroll
           for (int r = 0; r < KEPT; ++r)
-            if (column[r] >= 0) {
+            if (own.column[r] >= 0) {
 #ifdef FROZEN
-              const double part = double(delta) * x[r];
-              atomicAdd(sums + column[r], (unsigned long long)__double2ll_rn(part * per_quantum));
+              const double part = double(delta) * own.x[r];
+              atomicAdd(sums + own.column[r],
+                        (unsigned long long)__double2ll_rn(part * per_quantum));
 #else
-              atomicAdd(w + column[r], delta * x[r]);
+              atomicAdd(w + own.column[r], delta * own.x[r]);
 #endif
             }
           for (Int k = begin + lane() + KEPT * LANES; k < end; k += LANES) {

@@ -27,7 +27,7 @@ C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long"}
 # What is copied to the device goes through pinned memory, piece by piece: while one piece is on its
 # way, threads fill the others.
 PIECE = 4 << 20
-FILLING = 8
+FILLING = 16
 
 
 def check_where(device: str) -> Where:
@@ -121,36 +121,44 @@ class Device:
 
     def put(self, values: NDArray[Any]) -> Any:
         """A copy on the device."""
-        values = np.ascontiguousarray(values)
-        out = self.xp.empty(values.shape, values.dtype)
-        if values.nbytes <= PIECE:
-            out.set(values)
-        else:
-            self._copy(values.reshape(-1).view(np.uint8), out)
-        return out
+        return self.put_all(values)[0]
 
-    def _copy(self, source: NDArray[np.uint8], out: Any) -> None:
+    def put_all(self, *arrays: NDArray[Any]) -> list[Any]:
+        """Copies on the device, of all of them at once."""
+        made, large = [], []
+        for values in map(np.ascontiguousarray, arrays):
+            made.append(self.xp.empty(values.shape, values.dtype))
+            if values.nbytes <= PIECE:
+                made[-1].set(values)
+            else:
+                large.append((values.reshape(-1).view(np.uint8), made[-1]))
+        if large:
+            self._copy(large)
+        return made
+
+    def _copy(self, arrays: list[tuple[NDArray[np.uint8], Any]]) -> None:
         """In pieces: each thread has two buffers, fills one while the other is on its way."""
         xp, device = self.xp, self.xp.cuda.Device().id
-        n_pieces = -(-len(source) // PIECE)
-        n_threads = min(FILLING, n_pieces, os.cpu_count() or 1)
+        pieces = [
+            (source[begin : begin + PIECE], out.data + begin)
+            for source, out in arrays for begin in range(0, len(source), PIECE)
+        ]  # fmt: skip
+        n_threads = min(FILLING, len(pieces), os.cpu_count() or 1)
 
         def work(first: int) -> None:
             with xp.cuda.Device(device), xp.cuda.Stream(non_blocking=True) as stream:
                 pinned = [xp.cuda.alloc_pinned_memory(PIECE) for _ in range(2)]
                 buffers = [np.frombuffer(memory, np.uint8, PIECE) for memory in pinned]
                 sent = [xp.cuda.Event(disable_timing=True) for _ in range(2)]
-                for turn, piece in enumerate(range(first, n_pieces, n_threads)):
+                for turn, (part, target) in enumerate(pieces[first::n_threads]):
                     k = turn % 2
                     sent[k].synchronize()
-                    part = source[piece * PIECE : (piece + 1) * PIECE]
                     np.copyto(buffers[k][: len(part)], part)
-                    target = out.data + piece * PIECE
                     target.copy_from_host_async(buffers[k].ctypes.data, len(part), stream)
                     sent[k].record(stream)
                 stream.synchronize()
 
-        xp.cuda.get_current_stream().synchronize()  # the memory of `out` may still be in use
+        xp.cuda.get_current_stream().synchronize()  # the memory may still be in use
         with Threads(n_threads) as pool:
             list(pool.map(work, range(n_threads)))
 

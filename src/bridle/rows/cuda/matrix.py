@@ -65,9 +65,9 @@ class DeviceMatrix:
     @cached_property
     def arguments(self) -> tuple[Any, ...]:
         """As kernels take a MATRIX."""
-        null = np.uint64(0)
+        null = 0
         columns = (null, null) if self.dense else (self.offsets, self.columns)
-        return (*columns, self.values, np.int64(self.n_features))
+        return (*columns, self.values, int(self.n_features))
 
     @cached_property
     def macros(self) -> dict[str, Any]:
@@ -90,10 +90,9 @@ def put(device: Device, X: Any) -> DeviceMatrix:
     columns = X.indices
     if columns.dtype not in (np.int32, np.int64):
         columns = columns.astype(np.int64)
-    return DeviceMatrix(
-        device.put(offsets - begin if begin else offsets), device.put(columns[begin:end]),
-        device.put(X.data[begin:end]), *X.shape,
-    )  # fmt: skip
+    own = slice(begin, end)
+    arrays = (offsets - begin if begin else offsets, columns[own], X.data[own])
+    return DeviceMatrix(*device.put_all(*arrays), *X.shape)
 
 
 def adopt(device: Device, X: Any) -> DeviceMatrix:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 THREADS = 256
 BLOCKS = 264  # of kernels that sum in a fixed order: the same on every device
-NULL = np.uint64(0)
+NULL = 0  # no array
 
 # Fixed point: sums of magnitude up to 1 have so many bits after the point.
 BITS = 62
@@ -101,7 +101,7 @@ class CudaRows:
         self.norms = xp.empty(self.n_rows)  # |x_i|^2 with the constant feature
         wrong, largest, most = xp.zeros(1, np.int32), xp.zeros(1), xp.zeros(1, np.int64)
         for part, where in self.parts():
-            self._launch("scan", part, part.n_rows, np.int64(part.nnz), self.constant,
+            self._launch("scan", part, part.n_rows, part.nnz, self.constant,
                          self.norms[where], wrong, largest, most)  # fmt: skip
         found = int(self.device.get(wrong)[0])
         if found & 3:
@@ -197,7 +197,7 @@ class CudaRows:
         kernel = self.kernel("passes", name, part)
         lanes = part.macros["LANES"]
         blocks = max(1, min(-(-n_rows * lanes // THREADS), 16 * self.device.multiprocessors))
-        kernel((blocks,), (THREADS,), (*part.arguments, np.int64(n_rows), *arguments))
+        kernel((blocks,), (THREADS,), (*part.arguments, n_rows, *arguments))
 
     def put(self, values: Any) -> Any:
         """A vector of float64 on the device."""
@@ -253,7 +253,7 @@ class CudaRows:
                 self._launch(
                     "look", part, part.n_rows, self.constant, weights,
                     NULL if scores is None else scores[where], a[where] if own else NULL,
-                    np.float64(1.0 / quantum if own else 0.0), np.int64(copies),
+                    1.0 / quantum if own else 0.0, copies,
                     sums if own else NULL,
                 )  # fmt: skip
             if a is not None and part.dense:
@@ -269,7 +269,7 @@ class CudaRows:
 
     def _sizes(self, a: Any) -> tuple[float, float]:
         """sum |a_i|, or a little more, and sum a_i."""
-        size, balance = self.sums("sizes", 2, np.int64(self.n_rows), a)
+        size, balance = self.sums("sizes", 2, self.n_rows, a)
         return size.high, balance.middle
 
     def _quantum(self, size: float) -> float:
@@ -293,7 +293,9 @@ class CudaRows:
         # The constant feature has its own sum of the a_i.
         bias = gamma(self._roundings + 16) * size * abs(self.constant)
         underflow = n * math.sqrt(self.n_features + 1.0) * TINY
-        return products + fixed + bias + 2 * U * rounding.length(combined).high + underflow
+        # The sums are rounded once more, and this norm of theirs by far less than its half.
+        stored = 4 * U * float(np.linalg.norm(combined))
+        return products + fixed + bias + stored + underflow
 
     def _combine_dense(self, part: DeviceMatrix, a: Any, sums: Any) -> None:
         xp, n = self.device.xp, part.n_features
@@ -302,10 +304,10 @@ class CudaRows:
         parts = xp.zeros((slots, n))
         macros = part.macros
         combine = self.device.kernel("passes", "combine_dense", **macros)
-        combine((BLOCKS,), (THREADS,), (*part.arguments, np.int64(part.n_rows), a,
-                                        np.int64(width), parts))  # fmt: skip
+        combine((BLOCKS,), (THREADS,), (*part.arguments, part.n_rows, a,
+                                        width, parts))  # fmt: skip
         add = self.device.kernel("passes", "add_parts", **macros)
-        add((min(n, 4096),), (THREADS,), (parts, np.int64(slots), np.int64(n), sums))
+        add((min(n, 4096),), (THREADS,), (parts, slots, n, sums))
 
     @property
     def _roundings(self) -> float:
@@ -335,14 +337,14 @@ class CudaRows:
                 chosen = rows[begin : begin + CHUNK].astype(np.int64, copy=False)
                 dense = xp.zeros((int(chosen.size), width))
                 kernel = self.kernel("passes", "spread", part)
-                kernel((BLOCKS,), (THREADS,), (*part.arguments, chosen, np.int64(chosen.size),
+                kernel((BLOCKS,), (THREADS,), (*part.arguments, chosen, int(chosen.size),
                                                self.constant, own, dense))  # fmt: skip
                 gram += dense.T @ dense
         return self.device.get(gram)
 
     def clipped_sum(self, p: Any, e: Any, t: float, *vectors: Any) -> ClippedSum:
         """For line searches: see `bridle.rows.base.ClippedSum`."""
-        found = self.sums("clipped", 4, np.int64(self.n_rows), p, e, t, *vectors)
+        found = self.sums("clipped", 4, self.n_rows, p, e, t, *vectors)
         return ClippedSum(*(interval.middle for interval in found))
 
     def crowding(self) -> Any:
@@ -352,7 +354,7 @@ class CudaRows:
         for part, _ in self.parts():
             self._launch("count_columns", part, part.n_rows, counts)
         for part, where in self.parts():
-            self._launch("crowding", part, part.n_rows, counts, np.float64(1.0 / self.n_rows),
+            self._launch("crowding", part, part.n_rows, counts, 1.0 / self.n_rows,
                          out[where])  # fmt: skip
         return out
 

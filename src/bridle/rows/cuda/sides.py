@@ -61,8 +61,6 @@ class CudaSides:
             put = self.rows.device.put
             self._costs = put(cost), put(self.loss.upper(least))
         check_range(largest, self.rows.largest_length)
-        for name in ("cost", "upper"):
-            self.__dict__.pop(name, None)
 
     def variant(
         self,
@@ -74,6 +72,8 @@ class CudaSides:
     ) -> CudaSides:
         """The same rows with other labels, C or weights: shared, not copied or checked again."""
         other = copy.copy(self)
+        for name in ("arguments", "cost", "upper"):
+            other.__dict__.pop(name, None)
         other.rows = self.rows.with_threads(n_threads)
         if C is not None:
             other.C = C
@@ -101,11 +101,11 @@ class CudaSides:
         """For kernels of this loss."""
         return {} if self.loss.bounded_dual else {"SQUARED": 1}
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Any, ...]:
         """As kernels take COSTS."""
         bound = float(self.loss.upper(np.array([self.C]))[0])
-        return (self.signs, *self._costs, np.float64(self.C), np.float64(bound))
+        return (self.signs, *self._costs, self.C, float(bound))
 
     # Numbers of rows, here and there.
 
@@ -145,7 +145,7 @@ class CudaSides:
         n = self.rows.n_rows
         if not self.weighted:
             return Interval(self.C, self.C) * float(n)
-        return self.rows.sums("sizes", 2, np.int64(n), self._costs[0])[0]
+        return self.rows.sums("sizes", 2, n, self._costs[0])[0]
 
     def squared_radius(self) -> float:  # noqa: D102
         return self.loss.squared_radius(self.cost)
@@ -217,8 +217,8 @@ class CudaSides:
         """alpha in its box, each class scaled; its sums, see `settle` in sums.cu."""
         alpha = self.device.xp.empty(self.rows.n_rows)
         sums = self.rows.sums(
-            "settle", 5, *self.arguments, np.int64(self.rows.n_rows), self.rows.put(own),
-            np.float64(scales[0]), np.float64(scales[1]), alpha, **self.macros,
+            "settle", 5, *self.arguments, self.rows.n_rows, self.rows.put(own),
+            float(scales[0]), float(scales[1]), alpha, **self.macros,
         )  # fmt: skip
         return alpha, sums
 
@@ -250,8 +250,8 @@ class CudaSides:
     def _loss(self, scores: Any, b: float, error: float) -> Interval:
         """sum C_i loss, of scores that are known up to an error. The costs are rounded products."""
         high, low, _ = self.rows.sums(
-            "losses", 3, *self.arguments, np.int64(self.rows.n_rows), scores, np.float64(b),
-            np.float64(error), **self.macros,
+            "losses", 3, *self.arguments, self.rows.n_rows, scores, float(b),
+            error, **self.macros,
         )  # fmt: skip
         trust = Interval.around(1.0, gamma(VALUE_ROUNDINGS) + 2 * U)
         return Interval(low.low, high.high) * trust
@@ -296,7 +296,7 @@ class CudaSides:
         xp = self.device.xp
         least, largest = xp.empty(BLOCKS), xp.empty(BLOCKS)
         kernel = self.device.kernel("sums", "breakpoints", **self.macros)
-        kernel((BLOCKS,), (THREADS,), (*self.arguments, np.int64(self.rows.n_rows), scores,
+        kernel((BLOCKS,), (THREADS,), (*self.arguments, self.rows.n_rows, scores,
                                        least, largest))  # fmt: skip
         found = float(self.device.get(least).min()), float(self.device.get(largest).max())
         return found if found[0] <= found[1] else (0.0, 0.0)
@@ -304,9 +304,9 @@ class CudaSides:
     def _slopes(self, scores: Any, first: float, width: float) -> Array:
         parts = self.device.xp.zeros((SECTIONS + 1, BLOCKS))
         kernel = self.device.kernel("sums", "bias_slopes", **self.macros)
-        kernel((BLOCKS,), (THREADS,), (*self.arguments, np.int64(self.rows.n_rows), scores,
-                                       np.float64(first), np.float64(width),
-                                       np.int32(SECTIONS + 1), parts))  # fmt: skip
+        kernel((BLOCKS,), (THREADS,), (*self.arguments, self.rows.n_rows, scores,
+                                       first, width,
+                                       SECTIONS + 1, parts))  # fmt: skip
         return np.asarray(self.device.get(parts).sum(axis=1))
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102

@@ -1,10 +1,10 @@
 // Sums over the numbers of rows, in float64 and in a fixed order: each block writes its parts, a
 // row of `parts` for each sum. SQUARED is defined for the squared hinge.
 
-__device__ inline void put(double *parts, int which, double value) {
+__device__ inline void put(double *parts, Int which, double value) {
   const double sum = block_sum(value);
   if (threadIdx.x == 0)
-    parts[which * Int(gridDim.x) + blockIdx.x] = sum;
+    parts[which * gridDim.x + blockIdx.x] = sum;
 }
 
 __device__ inline double loss_at(double p) {
@@ -72,9 +72,9 @@ extern "C" __global__ void losses(COSTS, Int n_rows, const double *scores, doubl
 
 // The slope of sum C_i loss(y_i (s_i + b)) in b at evenly spaced b.
 extern "C" __global__ void bias_slopes(COSTS, Int n_rows, const double *scores, double first,
-                                       double width, int n, double *parts) {
+                                       double width, Int n, double *parts) {
   const Costs of = THE_COSTS;
-  for (int k = 0; k < n; ++k) {
+  for (Int k = 0; k < n; ++k) {
     double slope = 0;
     for (Int i = thread(); i < n_rows; i += threads()) {
       const double y = of.y(i), slack = 1 - y * (scores[i] + (first + k * width));

@@ -407,8 +407,8 @@ class DeviceDescent:
         """The parts of the dual value, from alpha and w as they are."""
         kernel = self.device.kernel("descent", "dual_parts", **self._types(), **self.sides.macros)
         kernel((BLOCKS,), (THREADS,), (
-            *self.sides.arguments, np.int64(self.rows.n_rows), self.alpha,
-            np.int64(self.rows.n_features), self.w, report.dual_parts,
+            *self.sides.arguments, self.rows.n_rows, self.alpha,
+            self.rows.n_features, self.w, report.dual_parts,
         ))  # fmt: skip
 
     def _types(self) -> dict[str, Any]:
@@ -430,7 +430,8 @@ class DeviceDescent:
             most = PASSES // 2 if self.bias.present else PASSES
             n_passes = max(1, min(most, AT_ONCE // max(1, self.n_active)))
         launches = n_passes * self.rows.n_parts if self.asynchronous else 0
-        report = _Report(self.device.xp, n_passes, launches, self._blocks())
+        self.blocks, self.threads = self._grid()
+        report = _Report(self.device.xp, n_passes, launches, self.blocks)
         for k in range(1 if first else n_passes):
             rows_seen = 0
             for part, where, active, n in self._visits(rng):
@@ -441,9 +442,12 @@ class DeviceDescent:
         self._sum_up(report)
         return report.fetch(self.device)
 
-    def _blocks(self) -> int:
-        groups = self.pace.groups if self.asynchronous else self.most
-        return max(1, -(-groups * self.lanes // THREADS))
+    def _grid(self) -> tuple[int, int]:
+        """Blocks and their threads: few groups are spread over all multiprocessors."""
+        n = (self.pace.groups if self.asynchronous else self.most) * self.lanes
+        each = -(-n // self.device.multiprocessors)
+        threads = min(THREADS, max(32, -(-each // 32) * 32))
+        return max(1, -(-n // threads)), threads
 
     def _visits(self, rng: _core.Rng) -> Iterator[tuple[Any, slice, Any, int]]:
         """The parts of the rows, with the active ones among them."""
@@ -482,26 +486,25 @@ class DeviceDescent:
     ) -> None:
         """Visits the chunks of these turns. before, seen: of the stochastic epoch, its t0 and t."""
         frozen, bias = self.sums is not None, self.bias
-        kernel = self.rows.kernel(
-            "descent", "visit", work.part, **({"FROZEN": 1} if frozen else {}), **self.sides.macros
-        )
+        how = {"FROZEN": 1} if frozen else {"AHEAD": 1} if 2 * self.pace.groups <= self.most else {}
+        kernel = self.rows.kernel("descent", "visit", work.part, **how, **self.sides.macros)
         careful = self.pace.caution > 0
-        kernel((report.blocks,), (THREADS,), (
-            *work.part.arguments, *self.sides.arguments, np.int64(work.where.start),
-            NULL if work.active is None else work.active, *map(np.int64, work.order),
-            *map(np.int64, turns), np.int64(self.pace.groups),
+        kernel((self.blocks,), (self.threads,), (
+            *work.part.arguments, *self.sides.arguments, work.where.start,
+            NULL if work.active is None else work.active, *map(int, work.order),
+            *map(int, turns), self.pace.groups,
             NULL if frozen else next(report.tickets), self.rows.norms,
-            np.float64(self.constant_squared), self.crowd if careful else NULL,
-            np.float64(self.pace.caution), self.alpha, self.resting, self.w,
-            self.sums if frozen else NULL, np.float64(1.0 / self.quantum if frozen else 0.0),
-            report.change, np.float64(bias.balance), np.float64(bias.response),
-            np.float64(bias.pull), np.float64(self.n_useful), np.float64(before),
-            np.float64(seen), np.float64(self.shrink_beyond), report.seen(k),
+            self.constant_squared, self.crowd if careful else NULL,
+            self.pace.caution, self.alpha, self.resting, self.w,
+            self.sums if frozen else NULL, 1.0 / self.quantum if frozen else 0.0,
+            report.change, bias.balance, bias.response,
+            bias.pull, float(self.n_useful), before,
+            float(seen), self.shrink_beyond, report.seen(k),
         ))  # fmt: skip
         if frozen:
             thaw = self.device.kernel("descent", "thaw", **self._types())
-            thaw((BLOCKS,), (THREADS,), (np.int64(self.rows.n_features), self.sums,
-                                         np.float64(self.quantum), self.w,
+            thaw((BLOCKS,), (THREADS,), (self.rows.n_features, self.sums,
+                                         self.quantum, self.w,
                                          report.change))  # fmt: skip
 
     def weights(self) -> tuple[Any, float]:
