@@ -73,8 +73,8 @@ def dense(n_rows: int = 200_000, n_features: int = 28) -> Any:
     return X.astype(np.float32), np.where(score + rng.normal(size=n_rows) > 0, 1.0, -1.0)
 
 
-def real(path: str, positive: float) -> Callable[[], tuple[Any, np.ndarray]]:
-    """A file of BRIDLE_DATA: one class against the rest."""
+def real(path: str, positive: float | None) -> Callable[[], tuple[Any, np.ndarray]]:
+    """A file of BRIDLE_DATA: one class against the rest, or all of them (None)."""
 
     def load() -> tuple[Any, np.ndarray]:
         folder = os.environ.get("BRIDLE_DATA")
@@ -87,6 +87,8 @@ def real(path: str, positive: float) -> Callable[[], tuple[Any, np.ndarray]]:
             plain.write(lzma.decompress(packed.read_bytes()))
             plain.flush()
             X, labels = read_svmlight(plain.name, dtype=np.float32)
+        if positive is None:
+            return X, labels
         if not (labels == positive).any():
             raise ValueError(f"{path} has no label {positive}: {np.unique(labels)[:5]}")
         return X, np.where(labels == positive, 1.0, -1.0)

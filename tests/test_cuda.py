@@ -287,7 +287,7 @@ def test_copies_in_pieces_arrive_whole():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("C", [1e-3, 0.03, 1.0, 30.0, 1e3])
 def test_a_corpus_is_certified_at_every_C(loss, bias, C):
-    X, y = bridle.data.make_corpus(6000, seed=1)
+    X, y = bridle.data.make_corpus(4000, seed=1, n_features=3000)
     problem = LinearProblem(X, y, C, loss=loss, bias=bias, device="cuda")
     found = solve(problem, stop=Gap(1e-3) | Epochs(3000))
     check(problem, found, X, y, C, 1e-3)
@@ -297,7 +297,7 @@ def test_a_corpus_is_certified_at_every_C(loss, bias, C):
 
 @pytest.mark.cuda
 def test_estimators_have_a_device():
-    X, y = bridle.data.make_corpus(3000, seed=2)
+    X, y = bridle.data.make_corpus(3000, seed=2, n_features=3000)
     options = {"C": 0.1, "loss": "hinge", "tol": 1e-4, "random_state": 0}
     here = LinearSVC(**options).fit(X, y)
     there = LinearSVC(device="cuda", **options).fit(X, y)
@@ -368,7 +368,7 @@ def test_a_path_and_the_command_line_have_a_device(tmp_path):
 
 @pytest.mark.cuda
 def test_a_callback_ends_a_run_with_the_best_so_far():
-    X, y = bridle.data.make_corpus(3000, seed=5)
+    X, y = bridle.data.make_corpus(3000, seed=5, n_features=3000)
     problem = LinearProblem(X, y, 1.0, device="cuda")
     found = solve(problem, "dcd", stop=Gap(1e-9), callbacks=[lambda record: record.epoch > 3])
     assert found.status is bridle.Status.INTERRUPTED

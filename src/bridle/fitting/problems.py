@@ -213,7 +213,7 @@ class Problems:
         return table
 
 
-SHARING = 4  # problems that share a GPU: while one waits for this process, others compute
+SHARING = 8  # problems that share a GPU: while one waits for this process, others compute
 
 
 class _InMemory(Problems):

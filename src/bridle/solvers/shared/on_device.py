@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BLOCKS_EACH = 4  # of THREADS threads, on every multiprocessor: as many rows as it takes at once
 CHUNK = 64  # neighbouring rows that one group of threads visits in turn
+AHEAD = 2  # rows are fetched ahead where no more than this part of the groups has one
 AT_ONCE = 200_000  # rows to visit before the dual value is looked at, and no more than so often:
 PASSES = 8
 
@@ -277,7 +278,7 @@ class DeviceDescent:
             self.pace = DevicePace(max(1, self.n_useful // 16), level=2)
             return
         # A bias answers all rows: few may be in flight at once.
-        groups = max(1, min(self.most, self.n_useful // (256 if self.bias.present else 32)))
+        groups = max(1, min(self.most, self.n_useful // (64 if self.bias.present else 32)))
         # Where costs are large, so are steps, and the more they collide.
         reach = 16.0 * self.mean_cost * self.mean_norm
         level = math.ceil(0.5 * math.log2(reach)) if 1 < reach < math.inf else 0
@@ -486,7 +487,7 @@ class DeviceDescent:
     ) -> None:
         """Visits the chunks of these turns. before, seen: of the stochastic epoch, its t0 and t."""
         frozen, bias = self.sums is not None, self.bias
-        how = {"FROZEN": 1} if frozen else {"AHEAD": 1} if 2 * self.pace.groups <= self.most else {}
+        how = {"FROZEN": 1} if frozen else {"AHEAD": 1} if AHEAD * self.pace.groups <= self.most else {}
         kernel = self.rows.kernel("descent", "visit", work.part, **how, **self.sides.macros)
         careful = self.pace.caution > 0
         kernel((self.blocks,), (self.threads,), (
