@@ -37,6 +37,7 @@ from bridle.problems.linear import LinearProblem
 from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_place
 from bridle.rows.cuda.matrix import is_on_device
+from bridle.rows.cuda.placing import place
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
@@ -248,10 +249,17 @@ class AgainstRest(_InMemory):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        chosen = None
+        if self.device == "auto" and not is_on_device(self.X):
+            loss = loss_from(self.task.loss)
+            chosen = place("auto", self.X, self.task.C, loss, len(self), self.n_threads)
+            self.device = chosen.device
         self.base = linear_problem(
             self.X, self.signs(0), self.task, sample_weight=self.costs, n_threads=self.n_threads,
             device=self.device,
         )  # fmt: skip
+        if chosen is not None:
+            self.base.sides.place = str(chosen)
         self.workers = min(self.n_threads, len(self), self.most_at_once)
 
     @property

@@ -35,8 +35,8 @@ template <class T> __device__ inline T group_sum(T value) {
   return value;
 }
 
-template <class T> __device__ inline T from_first_lane(T value) {
-  return LANES == 1 ? value : __shfl_sync(group_mask(), value, 0, LANES);
+template <class T> __device__ inline T from_lane(T value, int which) {
+  return LANES == 1 ? value : __shfl_sync(group_mask(), value, which, LANES);
 }
 
 // The sum over a block of at most 1024 threads, in its first thread, in a fixed order.

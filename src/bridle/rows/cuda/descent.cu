@@ -25,12 +25,16 @@ __device__ inline VALUE gap_at(VALUE p, VALUE alpha, VALUE cost) {
 #endif
 }
 
+// The numbers of a row, and of its entries those that each lane keeps.
 struct Row {
-  Int i, begin, end;
-  bool rests;
-  VALUE alpha, x[KEPT];
+  Int i, begin;
+  int length; // 0: nothing is to be done
+  VALUE alpha, squared_norm;
+};
+
+struct Entries {
+  VALUE x[KEPT];
   COLUMN column[KEPT]; // -1: there is none
-  double squared_norm;
 };
 
 // The part of the rows that this launch visits: chunks of neighbours among the active rows, in the
@@ -53,27 +57,38 @@ extern "C" __global__ void visit(
   const Costs of = THE_COSTS;
   const Order order{active, n_active, chunk, n_chunks, factor, shift};
   const bool stochastic = rows_before >= 0;
-  // What is needed of a row before w is: with AHEAD defined, while the row before it is looked at,
-  // which takes registers, and pays where few rows are in flight.
-  const auto fetch = [&](Int at) {
-    Row found;
-    found.i = active ? active[at] : first_row + at;
-    const Int row = found.i - first_row;
-    found.rests = resting[found.i];
-    found.begin = rows.begin(row);
-    found.end = rows.end(row);
-    found.alpha = alpha[found.i];
-    found.squared_norm = squared_norms[found.i];
+  // A group reads the numbers of LANES rows at once, a lane of each, and passes them on in turn: rows
+  // may be anywhere, and to look for one after the other would take most of the time.
+  const auto numbers = [&](Int at) {
+    Row own{0, 0, -1, 0, 0};
+    if (at >= n_active)
+      return own;
+    own.i = active ? active[at] : first_row + at;
+    if (resting[own.i])
+      return own;
+    const Int row = own.i - first_row;
+    own.begin = rows.begin(row);
+    own.length = int(rows.end(row) - own.begin);
+    own.alpha = alpha[own.i];
+    own.squared_norm = VALUE(squared_norms[own.i] - constant_squared);
+    return own;
+  };
+  const auto passed_on = [&](const Row &row, int from) {
+    return Row{from_lane(row.i, from), from_lane(row.begin, from), from_lane(row.length, from),
+               from_lane(row.alpha, from), from_lane(row.squared_norm, from)};
+  };
+  const auto entries = [&](const Row &row) {
+    Entries own;
 #pragma unroll
     for (int r = 0; r < KEPT; ++r) {
-      const Int k = found.begin + lane() + r * LANES;
-      found.column[r] = -1;
-      if (k < found.end) {
-        found.column[r] = rows.column(k, row);
-        found.x[r] = values[k];
+      const int k = lane() + r * LANES;
+      own.column[r] = -1;
+      if (k < row.length) {
+        own.column[r] = rows.column(row.begin + k, row.i - first_row);
+        own.x[r] = values[row.begin + k];
       }
     }
-    return found;
+    return own;
   };
   Seen seen{0, 0, 0, 0, 0, 0, 0};
   Int turn = begin_turn + group();
@@ -81,10 +96,10 @@ extern "C" __global__ void visit(
 #ifndef FROZEN
     if (group() >= n_groups)
       break;
-    unsigned long long mine = 0;
+    unsigned long long drawn = 0;
     if (lane() == 0)
-      mine = atomicAdd(ticket, 1ull);
-    turn = begin_turn + Int(from_first_lane(mine));
+      drawn = atomicAdd(ticket, 1ull);
+    turn = begin_turn + Int(from_lane(drawn, 0));
 #endif
     if (turn >= end_turn)
       break;
@@ -98,20 +113,25 @@ extern "C" __global__ void visit(
     const double scale =
         stochastic ? (rows_in_all + rows_before) / (before_us + rows_before) : 1.0;
     const bool counts = !stochastic || 2 * before_us >= rows_in_all;
-#ifdef AHEAD
-    Row next_row = fetch(place);
-#endif
+    Row mine, next_row;
+    Entries next_entries;
     for (Int at = place; at < stop; ++at) {
-#ifdef AHEAD
-      const Row own = next_row;
-      if (at + 1 < stop)
-        next_row = fetch(at + 1);
-#else
-      const Row own = fetch(at);
-#endif
-      const Int i = own.i, row = i - first_row, begin = own.begin, end = own.end;
-      if (own.rests)
+      const int turn_of = int((at - place) % LANES);
+      if (turn_of == 0) {
+        mine = numbers(at + lane() < stop ? at + lane() : n_active);
+        next_row = passed_on(mine, 0);
+        next_entries = entries(next_row);
+      }
+      const Row now = next_row;
+      const Entries own = next_entries;
+      // The next row's entries come while this one is looked at.
+      if (turn_of + 1 < LANES) {
+        next_row = passed_on(mine, turn_of + 1);
+        next_entries = entries(next_row);
+      }
+      if (now.length < 0)
         continue;
+      const Int i = now.i, row = i - first_row, begin = now.begin, end = begin + now.length;
       // Gather.
       VALUE score = 0;
 #pragma unroll
@@ -122,7 +142,7 @@ extern "C" __global__ void visit(
         score += __ldcg(w + rows.column(k, row)) * values[k];
       score = group_sum(score);
       // The step.
-      const VALUE y = of.y(i), cost = of.cost(i), upper = of.bound(i), a = own.alpha;
+      const VALUE y = of.y(i), cost = of.cost(i), upper = of.bound(i), a = now.alpha;
 #ifdef SQUARED
       const VALUE curvature = 1 / (2 * cost);
 #else
@@ -157,8 +177,7 @@ extern "C" __global__ void visit(
       if (projected != 0) {
         seen.gradients += double(projected) * projected;
         seen.moved += 1;
-        const VALUE norm = own.squared_norm - constant_squared;
-        const VALUE apart = norm + VALUE(response);
+        const VALUE apart = now.squared_norm + VALUE(response);
         const VALUE together = crowd ? apart + VALUE(caution) * (crowd[i] + VALUE(response)) : apart;
         const VALUE denominator = VALUE(scale) * together + curvature;
         const VALUE target =

@@ -27,7 +27,7 @@ C_TYPES = {"f4": "float", "f8": "double", "i4": "int", "i8": "long long"}
 # What is copied to the device goes through pinned memory, piece by piece: while one piece is on its
 # way, threads fill the others.
 PIECE = 4 << 20
-FILLING = 16
+FILLING = 8
 
 
 def check_where(device: str) -> Where:

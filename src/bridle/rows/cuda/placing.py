@@ -41,14 +41,21 @@ def unfit(C: float, loss: Loss) -> str | None:
     return None
 
 
-def place(device: Where, X: Any, C: float, loss: Loss) -> Place:
-    """What `device` means for rows in this memory."""
+def place(
+    device: Where, X: Any, C: float, loss: Loss, n_problems: int = 1, n_threads: int = 1
+) -> Place:
+    """What `device` means for rows in this memory, of which so many problems are to be solved.
+
+    Those share the GPU, and take their turns on it; on the processor each has a thread.
+    """
     if device != "auto":
         return Place(device)
     why = missing() or unfit(C, loss)
     if why is not None:
         return Place("cpu", why)
-    return faster(*predicted(X, C))
+    copied, here, there = predicted(X, C)
+    here = here * n_problems / min(n_problems, n_threads)
+    return faster(here, copied + there * n_problems)
 
 
 def faster(here: float, there: float) -> Place:
@@ -57,8 +64,8 @@ def faster(here: float, there: float) -> Place:
     return Place("cuda" if there < here else "cpu", times)
 
 
-def predicted(X: Any, C: float) -> tuple[float, float]:
-    """Seconds on the processor, and on the device with the copy to it."""
+def predicted(X: Any, C: float) -> tuple[float, float, float]:
+    """Seconds before the device can begin, for a problem on the processor, and on the device."""
     entries = X.nnz if is_sparse(X) else np.size(X)
     nbytes = X.data.nbytes + X.indices.nbytes if is_sparse(X) else np.asarray(X).nbytes
     values = X.data if is_sparse(X) else np.asarray(X).reshape(-1)
@@ -66,10 +73,10 @@ def predicted(X: Any, C: float) -> tuple[float, float]:
     squared_length = float(np.square(some).mean() if some.size else 0.0) * entries / X.shape[0]
     passes = 4.0 * (1.0 + 3.0 * min(C * squared_length, 30.0))
     start = 0.0 if find_device().started else CUDA_START
-    copied = nbytes / copy_rate()
     return (
+        start + nbytes / copy_rate(),
         passes * entries * CPU_ENTRY,
-        start + copied + passes * (entries * CUDA_ENTRY + CUDA_PASS),
+        passes * (entries * CUDA_ENTRY + CUDA_PASS),
     )
 
 

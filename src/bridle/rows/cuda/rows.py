@@ -21,6 +21,7 @@ from bridle.matrix.door import is_sparse
 from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.matrix.threads import Threads, check_threads
 from bridle.objective import rounding
+from bridle.objective.losses import inner
 from bridle.objective.rounding import TINY, Interval, U, gamma
 from bridle.rows.base import DESCENT, PASSES, ClippedSum
 from bridle.rows.cuda.device import Device, find_device
@@ -294,7 +295,7 @@ class CudaRows:
         bias = gamma(self._roundings + 16) * size * abs(self.constant)
         underflow = n * math.sqrt(self.n_features + 1.0) * TINY
         # The sums are rounded once more, and this norm of theirs by far less than its half.
-        stored = 4 * U * float(np.linalg.norm(combined))
+        stored = 4 * U * math.sqrt(inner(combined, combined))
         return products + fixed + bias + stored + underflow
 
     def _combine_dense(self, part: DeviceMatrix, a: Any, sums: Any) -> None:

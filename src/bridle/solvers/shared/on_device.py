@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 BLOCKS_EACH = 4  # of THREADS threads, on every multiprocessor: as many rows as it takes at once
 CHUNK = 64  # neighbouring rows that one group of threads visits in turn
-AHEAD = 2  # rows are fetched ahead where no more than this part of the groups has one
 AT_ONCE = 200_000  # rows to visit before the dual value is looked at, and no more than so often:
 PASSES = 8
 
@@ -323,9 +322,8 @@ class DeviceDescent:
         """Whether no row rests that costs something."""
         return bool(self.n_active == self.n_useful)
 
-    def _drop_resting(self, rested: int) -> None:
+    def _drop_resting(self) -> None:
         """Rows that came to rest leave the list, once they are a part of it that matters."""
-        self.n_active -= rested
         if self.n_active > 0.8 * self.n_listed:
             return
         active = self.device.xp.flatnonzero(self.resting == 0)
@@ -363,7 +361,7 @@ class DeviceDescent:
         gap = self._gap(last, first)
         self.bias.recentre(self.sigma(int(last["inside"])))
         done = _Epoch(int(visits), gap, self.dual, whole)
-        self._drop_resting(int(sum(seen["rested"] for seen in passes)))
+        self.n_active -= int(sum(seen["rested"] for seen in passes))
         return done
 
     def _gap(self, seen: dict[str, float], first: bool) -> float:
@@ -422,6 +420,7 @@ class DeviceDescent:
 
         The stochastic epoch is followed by a visit to an eighth of the rows, its second pass.
         """
+        self._drop_resting()
         if self.sums is not None:
             self.sums[-1] = 0
         if self.pace.caution and self.crowd is None:
@@ -487,7 +486,7 @@ class DeviceDescent:
     ) -> None:
         """Visits the chunks of these turns. before, seen: of the stochastic epoch, its t0 and t."""
         frozen, bias = self.sums is not None, self.bias
-        how = {"FROZEN": 1} if frozen else {"AHEAD": 1} if AHEAD * self.pace.groups <= self.most else {}
+        how = {"FROZEN": 1} if frozen else {}
         kernel = self.rows.kernel("descent", "visit", work.part, **how, **self.sides.macros)
         careful = self.pace.caution > 0
         kernel((self.blocks,), (self.threads,), (
