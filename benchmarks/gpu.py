@@ -1,11 +1,9 @@
 """The GPU: milliseconds to a certified gap of 1e-3, medians; the first run of each apart.
 
-    python -m benchmarks.gpu [--repeat 5] [--only NAME ...] [--processor] [--peers]
+    python -m benchmarks.gpu [--repeat 5] [--only NAME ...] [--processor]
 
 "resident" times `solve` alone, with the rows on the device; the others start from NumPy arrays.
-With --processor the same problems are solved on it, with all cores. With --peers PyTorch's L-BFGS
-minimises the squared hinge on the device, which is how others train linear machines there: its time
-is that at which its objective was within 1e-3 of the optimum, in hindsight.
+With --processor the same problems are solved on it, with all cores.
 Sets of BRIDLE_DATA that are not there are left out. Without a device one line says why.
 """
 
@@ -14,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -119,56 +117,11 @@ def timed(work: Work, device: str, repeat: int) -> tuple[float, float]:
     return statistics.median(seconds), max(gaps)
 
 
-def peer(C: float) -> Iterator[tuple[float, float]]:
-    """L-BFGS by PyTorch on the device: seconds so far, and the objective."""
-    import torch
-
-    X, y = texts()
-    A = torch.sparse_csr_tensor(X.indptr, X.indices, X.data, X.shape).cuda()
-    labels = torch.from_numpy(y.astype(np.float32)).cuda()
-    transposed = torch.sparse_csr_tensor(*_transposed(X), (X.shape[1], X.shape[0])).cuda()
-    w = torch.zeros(X.shape[1], device="cuda", requires_grad=True)
-
-    def closure() -> Any:
-        with torch.no_grad():
-            slack = torch.clamp(1 - labels * (A @ w), min=0)
-            w.grad = w - transposed @ (2 * C * labels * slack)
-            return 0.5 * w @ w + C * slack @ slack
-
-    method = torch.optim.LBFGS([w], lr=1, max_iter=1, line_search_fn="strong_wolfe")
-    spent = 0.0
-    for _ in range(500):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        method.step(closure)
-        torch.cuda.synchronize()
-        spent += time.perf_counter() - began
-        yield spent, float(closure())
-
-
-def _transposed(X: Any) -> tuple[Any, Any, Any]:
-    other = X.T.tocsr()
-    return other.indptr, other.indices, other.data
-
-
-def against_peers() -> None:
-    for C in (LAM, 1.0):
-        problem = on("cuda", "squared_hinge").variant(C=C)
-        optimum = solve(problem, stop=Gap(1e-5) | Seconds(LIMIT)).certificate.dual
-        mine, gap = timed(Work("", resident(C, "squared_hinge"), "", ""), "cuda", 5)
-        list(zip(range(3), peer(C), strict=False))  # warm
-        there = next((s for s, value in peer(C) if value <= optimum * (1 + TOL)), None)
-        theirs = "not there in 500 steps" if there is None else f"{1e3 * there:.1f} ms"
-        print(f"squared hinge, C = {C:.4g}: {1e3 * mine:.1f} ms (certified {gap:.1e}); PyTorch's "
-              f"L-BFGS {theirs} in hindsight", flush=True)  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], help="works whose name has one of these")
     parser.add_argument("--processor", action="store_true")
-    parser.add_argument("--peers", action="store_true")
     options = parser.parse_args()
     why = missing()
     if why is not None:
@@ -188,8 +141,6 @@ def main() -> None:
             short = "" if reached <= TOL else f", where the gap was still {reached:.1e}"
             line += f"   processor {there:.3f} s: {there / seconds:.1f}x{short}"
         print(line, flush=True)
-    if options.peers:
-        against_peers()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ indices and the Python around it; not what many threads at once do to each other
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -96,6 +97,9 @@ class HostDevice(Device):
 
     def wait(self):
         pass
+
+    def apart(self):
+        return contextlib.nullcontext()
 
 
 def _argument(value):

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from bridle import DualCoordinateDescent, Epochs, Gap, LinearProblem, LinearSVC, LinearSVCCV, solve
 from bridle.errors import DeviceError
 from bridle.objective.dual import balanced
+from bridle.rows.cuda import placing
 from bridle.rows.cuda.device import PIECE, check_where, find_device, missing
 from bridle.rows.cuda.placing import place
 from bridle.rows.cuda.rows import CudaRows
@@ -98,6 +99,39 @@ def test_what_a_device_has_not_is_refused_by_name(tmp_path):
     assert place("auto", X, math.inf, problem.loss).device == "cpu"
     with pytest.raises(ValueError, match="crammer_singer"):
         LinearSVC(device="cuda", loss="hinge", multi_class="crammer_singer").fit(X, y)
+
+
+def test_auto_counts_copies_and_problems(monkeypatch):
+    """Large costs and many entries are the GPU's; little work, and many small problems, are not."""
+    device = HostDevice()
+    monkeypatch.setattr(placing, "missing", lambda: None)
+    monkeypatch.setattr(placing, "find_device", lambda: device)
+    monkeypatch.setattr(placing, "copy_rate", lambda: 2e10)
+    X, loss = np.ones((100_000, 100)), bridle.Hinge()
+    assert place("auto", X, 0.01, loss).device == "cpu"  # it would have to be started
+    device.started = True
+    found = place("auto", X, 0.01, loss)
+    assert found.device == "cuda"
+    assert "s predicted on the GPU" in str(found)
+    assert place("auto", X[:100], 0.01, loss).device == "cpu"
+    assert place("auto", X[:20_000], 0.01, loss, n_problems=50, n_threads=50).device == "cpu"
+    assert place("cpu", X, 0.01, loss).device == "cpu"
+
+
+def test_rows_elsewhere_are_refused(tmp_path):
+    from bridle.cli import main
+
+    X, y = small_data(storage="csr-32", dtype="float32")
+    bridle.data.write_arrow(tmp_path / "rows.arrow", X, y)
+    rows = bridle.StoredRows(tmp_path / "rows.arrow")
+    with pytest.raises(ValueError, match="only rows in memory go to a GPU"):
+        LinearSVC(device="cuda", loss="hinge").fit(rows)
+    with pytest.raises(DeviceError, match="these are on disk"):
+        LinearProblem(rows, device="cuda")
+    asked = ["train", str(tmp_path / "rows.arrow"), "--memory", "1G", "--device", "cuda"]
+    ran = CliRunner().invoke(main, asked)
+    assert ran.exit_code == 2
+    assert "only rows in memory go to a GPU" in ran.output
 
 
 @pytest.mark.parametrize(("dtype", "storage"), [*KINDS, ("float32", "csr-64")])

@@ -176,6 +176,7 @@ def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     from bridle.rows.disk.stored import as_stored
 
     refuse_elsewhere("disk", how.task, how.extras)
+    _refuse_device("disk", how.effort)
     stored = as_stored(rows, labels, sample_weight)
     problems = StoredProblems(stored, how.task, how.effort.n_threads)
     known = (stored.fingerprint(), stored.weighted, stored.zero_based)
@@ -186,6 +187,7 @@ def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     from bridle.rows.cluster.dask_rows import as_rows
 
     refuse_elsewhere("cluster", how.task, how.extras)
+    _refuse_device("cluster", how.effort)
     parts = as_rows(rows, labels, sample_weight)
     problems = ClusterProblems(parts, how.task, how.effort.checkpoint)
     facts = problems.facts
@@ -205,6 +207,11 @@ def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
     refuse(way, unusual | extras.wanted)
     if way == "cluster" and not np.isfinite(task.C):
         raise ValueError("C=inf is not available on a cluster: its dual variables have no bounds")
+
+
+def _refuse_device(way: str, effort: Effort) -> None:
+    if effort.device == "cuda":
+        refuse(way, {"device": effort.device})
 
 
 def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:

@@ -214,7 +214,7 @@ class Problems:
         return table
 
 
-SHARING = 8  # problems that share a GPU: while one waits for this process, others compute
+SHARING = 4  # problems that share a GPU: while one waits for this process, others compute
 
 
 class _InMemory(Problems):

@@ -17,6 +17,7 @@ _STREAM_ONLY = "only a stream, DATA = -, has it"
 _TABLES = "the files are .arrow ones, which have features and labels"
 _SEEN_ONCE = "each row is seen once, and then forgotten"
 _LINEAR = "is for linear machines"
+_ON_PROCESSOR = "only rows in memory go to a GPU"
 _CHECKPOINTS = (
     "the checkpoints of a cluster are for workers that die: written with every certificate, and "
     "gone with the run"
@@ -56,7 +57,7 @@ WAYS: dict[str, Way] = {
             _NEEDS_ROWS, "multi_class", "class_weight", "warm_start", "store_dual", "probability",
             "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
         )
-        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits"),
+        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits") | {"device": _ON_PROCESSOR},
         "--memory has no {name}: {why}",
     ),
     "cluster": Way(
@@ -72,6 +73,7 @@ WAYS: dict[str, Way] = {
             "own with CalibratedClassifierCV",
             "threads": "a worker has the threads that Dask gives it",
             "memory": "every worker has its part of the rows in memory",
+            "device": _ON_PROCESSOR,
         }
         | _same(_HELD_OUT, "folds", "search_c") | _same(_COMPARES, "kernel", *_OF_KERNELS)
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
@@ -90,7 +92,7 @@ WAYS: dict[str, Way] = {
             "max_seconds", "max_epochs", "max_steps", "label_column", "hash_bits", "threads",
             "seed", "test", "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
         )
-        | {"C": "it has no number of rows: give --lam"},
+        | {"C": "it has no number of rows: give --lam", "device": _ON_PROCESSOR},
     ),
     "file": Way("{name}: {why}", _OF_STREAMS),
     "kernel": Way(

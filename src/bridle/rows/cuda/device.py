@@ -162,6 +162,10 @@ class Device:
         with Threads(n_threads) as pool:
             list(pool.map(work, range(n_threads)))
 
+    def apart(self) -> Any:
+        """A stream of its own, as a context: copies in it do not wait for kernels."""
+        return self.xp.cuda.Stream(non_blocking=True)
+
     def get(self, values: Any) -> NDArray[Any]:
         """A copy in this memory."""
         found: NDArray[Any] = self.xp.asnumpy(values)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from bridle.files.fingerprint import fingerprint_of, sampled_rows
-from bridle.matrix.csr import row_slice
-from bridle.matrix.door import FLOATS, canonical, is_sparse, readable
+from bridle.matrix.door import FLOATS, is_sparse
 from bridle.rows.cuda.device import C_TYPES, Device, find_device
 
 # What arrays on a device have in common, whoever made them.
@@ -55,12 +54,6 @@ class DeviceMatrix:
     def nnz(self) -> int:
         """The stored entries."""
         return int(self.values.size)
-
-    @property
-    def nbytes(self) -> int:
-        """On the device."""
-        arrays = (self.offsets, self.columns, self.values)
-        return sum(int(array.nbytes) for array in arrays if array is not None)
 
     @cached_property
     def arguments(self) -> tuple[Any, ...]:
@@ -116,16 +109,6 @@ def _floats(xp: Any, values: Any) -> Any:
     if values.dtype.kind not in "biuf":
         raise ValueError(f"X must be numeric, got dtype {values.dtype}")
     return values if values.dtype in FLOATS else values.astype(np.float64)
-
-
-def host_matrix(X: Any, in_order: bool = True) -> Any:
-    """A matrix in this memory as it is copied. in_order: the columns of its rows already are."""
-    return readable(X) if in_order else canonical(X)
-
-
-def host_range(X: Any, begin: int, end: int) -> Any:
-    """Some of its rows."""
-    return row_slice(X, begin, end)
 
 
 def some_rows(X: Any, chosen: Any) -> Any:

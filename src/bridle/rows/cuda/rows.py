@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import is_sparse
+from bridle.matrix.csr import row_slice
+from bridle.matrix.door import canonical, is_sparse, readable
 from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.matrix.threads import Threads, check_threads
 from bridle.objective import rounding
@@ -29,8 +30,6 @@ from bridle.rows.cuda.matrix import (
     DeviceMatrix,
     adopt,
     fingerprint_on_device,
-    host_matrix,
-    host_range,
     is_on_device,
     put,
     some_rows,
@@ -71,7 +70,7 @@ class CudaRows:
         """room: the bytes that rows may take on the device; None is most of what is free."""
         self.device = find_device() if device is None else device
         self.constant, self.n_threads = constant, check_threads(n_threads)
-        self.X = X if is_on_device(X) else host_matrix(X)
+        self.X = X if is_on_device(X) else readable(X)
         shape = self.X.shape
         self.n_rows, self.n_features = int(shape[0]), int(shape[1])
         for size, name in ((self.n_rows, "rows"), (self.n_features, "columns")):
@@ -129,7 +128,7 @@ class CudaRows:
             self.X.sum_duplicates()
             self._matrix = adopt(self.device, self.X)
         else:
-            self.X = host_matrix(self.X, in_order=False)
+            self.X = canonical(self.X)
             if self._matrix is not None:
                 self._matrix = put(self.device, self.X)
         self._scan()
@@ -172,12 +171,13 @@ class CudaRows:
             yield self._matrix, self._ranges[0]
             return
         wanted = [self._ranges[k] for k in (range(len(self._ranges)) if order is None else order)]
+        apart = self.device.apart()
         with Threads(1) as pool:
-            coming: Future[DeviceMatrix] = pool.submit(self._fetch, wanted[0])
+            coming: Future[DeviceMatrix] = pool.submit(self._fetch, wanted[0], apart)
             for k, where in enumerate(wanted):
                 part = coming.result()
                 if k + 1 < len(wanted):
-                    coming = pool.submit(self._fetch, wanted[k + 1])
+                    coming = pool.submit(self._fetch, wanted[k + 1], apart)
                 yield part, where
                 self.device.wait()
 
@@ -186,8 +186,12 @@ class CudaRows:
         """How many ranges there are."""
         return len(self._ranges)
 
-    def _fetch(self, where: slice) -> DeviceMatrix:
-        return put(self.device, host_range(self.X, where.start, where.stop))
+    def _fetch(self, where: slice, apart: Any) -> DeviceMatrix:
+        """Its memory is that of another stream: nothing that kernels still read is overwritten."""
+        with apart:
+            part = put(self.device, row_slice(self.X, where.start, where.stop))
+            self.device.wait()
+        return part
 
     def kernel(self, source: str, name: str, part: DeviceMatrix, **macros: Any) -> Any:
         """A kernel for rows of this kind."""
