@@ -241,6 +241,16 @@ def test_rows_that_do_not_fit_come_in_ranges(device):
         check(ranged, found, X, y, 0.5, 1e-4)
 
 
+@on_host
+def test_a_device_that_is_full_says_so():
+    X, _ = small_data(n_rows=500, dtype="float32", storage="csr-32")
+    with pytest.raises(DeviceError, match=r"^the GPU has 5e-05 GB free, but 500 rows and 12 feat"):
+        CudaRows(X, device=HostDevice(memory=50_000))
+    rows = CudaRows(X, device=HostDevice(memory=60_000))
+    assert not rows.resident
+    assert CudaRows(X, device=HostDevice(memory=100_000)).resident
+
+
 def test_steps_that_collide_are_taken_back():
     """All rows of a round see the same weights: with the same rows, they overshoot together."""
     if COMPILER is None:

@@ -35,6 +35,11 @@ def adopted(device: Device, values: Any) -> Any:
     return device.xp.from_dlpack(values)
 
 
+def lanes(mean_entries: float) -> int:
+    """Threads to a row: a warp, or a part of one where rows are short."""
+    return next((n for n in (4, 8, 16) if mean_entries <= n), 32)
+
+
 @dataclass(frozen=True)
 class DeviceMatrix:
     """Arrays that kernels read. Of dense rows there are no offsets and no columns."""
@@ -70,8 +75,7 @@ class DeviceMatrix:
             types["DENSE"] = 1
         else:
             types["COLUMN"] = C_TYPES[self.columns.dtype.str[1:]]
-        mean = self.nnz / max(1, self.n_rows)
-        return {**types, "LANES": next((n for n in (4, 8, 16) if mean <= n), 32)}
+        return {**types, "LANES": lanes(self.nnz / max(1, self.n_rows))}
 
 
 def put(device: Device, X: Any) -> DeviceMatrix:

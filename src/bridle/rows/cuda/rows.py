@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
 from bridle.matrix.csr import row_slice
 from bridle.matrix.door import canonical, is_sparse, readable
@@ -31,6 +32,7 @@ from bridle.rows.cuda.matrix import (
     adopt,
     fingerprint_on_device,
     is_on_device,
+    lanes,
     put,
     some_rows,
 )
@@ -48,6 +50,7 @@ COPIES, COPIED = 8, 1 << 22  # of the sums of features, and their entries altoge
 
 # Of the device's free memory, rows may take so much; what is left is for vectors.
 SHARE = 0.8
+EACH_ROW, EACH_FEATURE = 100, 200  # bytes of vectors, at most
 RANGE = 1 << 30  # bytes of a range, where they do not fit
 CHUNK = 1 << 14  # rows that are spread into a dense matrix at a time
 
@@ -81,8 +84,19 @@ class CudaRows:
         if is_on_device(X):
             self._matrix = adopt(self.device, X)
         else:
-            self._place(int(SHARE * self.device.free_memory()) if room is None else room)
+            self._place(self._room() if room is None else room)
         self._scan()
+
+    def _room(self) -> int:
+        """Bytes of the device that rows may take, so that vectors find theirs."""
+        free = self.device.free_memory()
+        vectors = EACH_ROW * self.n_rows + EACH_FEATURE * self.n_features
+        if vectors > free:
+            raise DeviceError(
+                f"the GPU has {free / 1e9:.3g} GB free, but {self.n_rows} rows and "
+                f"{self.n_features} features need {vectors / 1e9:.3g} GB beside the matrix"
+            )
+        return int(min(SHARE * free, free - vectors))
 
     def _place(self, room: int) -> None:
         """All rows on the device, or ranges of which two fit, to be copied in turn."""
@@ -145,6 +159,11 @@ class CudaRows:
     def dense(self) -> bool:
         """Whether every entry is stored."""
         return not hasattr(self.X, "indptr")
+
+    @property
+    def lanes(self) -> int:
+        """Threads to a row."""
+        return lanes(self.nnz / self.n_rows)
 
     @property
     def resident(self) -> bool:

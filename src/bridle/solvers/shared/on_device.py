@@ -270,8 +270,7 @@ class DeviceDescent:
 
     def _set_pace(self) -> None:
         """Groups that the device runs at once, and no more than a part of the rows."""
-        macros = next(iter(self.rows.parts([0])))[0].macros
-        self.lanes = int(macros["LANES"])
+        self.lanes = self.rows.lanes
         self.most = max(1, BLOCKS_EACH * self.device.multiprocessors * THREADS // self.lanes)
         if not self.asynchronous:  # all of a round see the same weights
             self.pace = DevicePace(max(1, self.n_useful // 16), level=2)
