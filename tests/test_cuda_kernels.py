@@ -249,6 +249,25 @@ def test_a_small_cache_will_do(device):
         bridle.solve(problem, bridle.Smo(cache_mb=0.001))
 
 
+def test_the_same_bits_every_time_and_a_start(device):
+    problem = problem_of(*make_data(300), 10.0, kernel="rbf", bias="free")
+    one, other = (bridle.solve(problem, stop=bridle.Gap(1e-4)) for _ in range(2))
+    assert np.array_equal(one.alpha, other.alpha)
+    assert one.certificate == other.certificate
+    again = bridle.solve(problem, stop=bridle.Gap(1e-4), start=one)
+    assert again.steps == 0
+    assert again.converged
+
+
+def test_rows_that_do_not_fit_are_refused(device, monkeypatch):
+    def full(values):
+        raise MemoryError
+
+    monkeypatch.setattr(device, "put", full)
+    with pytest.raises(DeviceError, match="no room for 50 rows of 7 features"):
+        problem_of(*make_data(50))
+
+
 def test_kernel_rows_stay_what_they_are(device):
     """A table of i + 1000 j, of which rows are asked for and columns left out at random."""
     rng = np.random.default_rng(0)

@@ -320,11 +320,6 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
-# While one small problem waits for a GPU, or for this process, another goes on: of no more rows, so
-# many are solved at a time.
-SMALL, AT_ONCE = 50_000, 2
-
-
 class KernelProblems(_InMemory):
     """Kernel machines, each on the rows of its classes that weigh something.
 
@@ -343,7 +338,6 @@ class KernelProblems(_InMemory):
         self._on_device: KernelProblem | None = None
         if self._place.device == "cuda" and len(self) > 1:
             self._on_device = self._problem(self.X, np.arange(self.n_rows), 0, self.kernel)
-            self.workers = AT_ONCE if self.n_rows <= SMALL else 1
         # What is no formula of the core is asked once, for all problems.
         self._gram = None
         if self.kernel.is_matrix:

@@ -83,8 +83,14 @@ class DeviceKernelRows(KernelRows):
     def __init__(self, kernel: Kernel, X: Any, n_threads: int | None, device: Device) -> None:
         super().__init__(kernel, X, n_threads)
         self.device = device
-        self.matrix = put_matrix(device, self.rows.X)
-        self.norms = device.put(self.rows.squared_norms)
+        try:
+            self.matrix = put_matrix(device, self.rows.X)
+            self.norms = device.put(self.rows.squared_norms)
+        except MemoryError as error:
+            raise DeviceError(
+                f"the device has no room for {self.rows.n_rows} rows of {self.rows.n_features} "
+                f'features ({device.free_memory() / 1e9:.3g} GB are free): use device="cpu"'
+            ) from error
 
     def take(self, chosen: NDArray[np.intp]) -> DeviceKernelRows:
         """Some of the rows, which are on the device already and were checked."""
@@ -147,7 +153,7 @@ def expanded(
     xp, n_rows = device.xp, matrix.n_rows
     weights = device.put(np.ascontiguousarray(coefficients))
     out = xp.zeros((len(coefficients), n_rows))
-    width = min(n_rows, max(1, TILE // centres.group))
+    width = min(n_rows, max(1, min(TILE // centres.group, WIDE // matrix.n_features)))
     block = xp.empty(min(len(centres), centres.group) * width)
     for begin in range(0, len(centres), centres.group):
         part, part_norms = centres.part(begin)

@@ -15,7 +15,7 @@ from bridle.rows.cuda.device import C_TYPES, Device
 from numpy.typing import DTypeLike
 
 THREADS = 256  # of a block
-WIDE = 2**27  # numbers of a block of centres, at most
+WIDE = 2**26  # numbers of a block of rows, or of centres, at most
 
 
 class DenseOnDevice:
