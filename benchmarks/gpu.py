@@ -18,7 +18,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from bridle import DualCoordinateDescent, Epochs, Gap, LinearProblem, LinearSVC, Seconds, solve
+from bridle import (
+    SVC,
+    DualCoordinateDescent,
+    Epochs,
+    Gap,
+    LinearProblem,
+    LinearSVC,
+    Seconds,
+    solve,
+)
 from bridle.rows.cuda.device import find_device, missing
 
 from benchmarks.data import Missing, corpus, load, real
@@ -86,6 +95,29 @@ def real_classes() -> tuple[Any, np.ndarray]:
     return real("multiclass/debian_desc.svm", None)()
 
 
+def kernel_machine(rows: int) -> Any:
+    """Gauss's kernel on so many rows of covtype, C = 10, gamma = 3, from NumPy arrays."""
+
+    def prepare(device: str) -> Callable[[], float]:
+        data = load("covtype")
+        chosen = np.sort(np.random.default_rng(0).permutation(len(data.y))[:rows])
+        X, y = np.ascontiguousarray(data.X[chosen].toarray(), np.float32), data.y[chosen]
+        machine = SVC(10.0, gamma=3.0, tol=TOL, max_seconds=5 * LIMIT, device=device)
+        return lambda: float(machine.fit(X, y).certificate_.relative_gap)
+
+    return prepare
+
+
+def kernel_classes(device: str) -> Callable[[], float]:
+    """Ten classes of three clouds each, 784 features; a machine for each pair."""
+    rng = np.random.default_rng(0)
+    centres, code = rng.normal(size=(10, 3, 784)), rng.integers(0, 10, 10_000)
+    X = 0.35 * centres[code, rng.integers(0, 3, 10_000)] + rng.normal(size=(10_000, 784))
+    X = X.astype(np.float32)
+    machine = SVC(1.0, tol=TOL, device=device)
+    return lambda: float(max(c.relative_gap for c in machine.fit(X, code).certificates_))
+
+
 LAM = 1.0 / (781_265 * 1e-4)  # C of lam = 1e-4
 ROUNDS = DualCoordinateDescent(asynchronous=False)
 
@@ -100,6 +132,9 @@ WORKS = [
     Work("texts, C = 1, squared hinge", resident(1.0, "squared_hinge"), "", ""),
     Work("covtype, C = 100, copied", covtype, "5x", "20x"),
     Work("debian_desc, C = 1, all classes", all_classes, "5x", "15x"),
+    Work("SVC, covtype, 50,000 rows", kernel_machine(50_000), "3 s", "1 s"),
+    Work("SVC, covtype, 581,012 rows", kernel_machine(581_012), "300 s", "60 s"),
+    Work("SVC, 10,000 x 784, 10 classes", kernel_classes, "5x", "20x"),
 ]
 
 
