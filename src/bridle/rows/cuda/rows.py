@@ -190,13 +190,12 @@ class CudaRows:
             yield self._matrix, self._ranges[0]
             return
         wanted = [self._ranges[k] for k in (range(len(self._ranges)) if order is None else order)]
-        apart = self.device.apart()
         with Threads(1) as pool:
-            coming: Future[DeviceMatrix] = pool.submit(self._fetch, wanted[0], apart)
+            coming: Future[DeviceMatrix] = pool.submit(self._fetch, wanted[0])
             for k, where in enumerate(wanted):
                 part = coming.result()
                 if k + 1 < len(wanted):
-                    coming = pool.submit(self._fetch, wanted[k + 1], apart)
+                    coming = pool.submit(self._fetch, wanted[k + 1])
                 yield part, where
                 self.device.wait()
 
@@ -205,9 +204,13 @@ class CudaRows:
         """How many ranges there are."""
         return len(self._ranges)
 
-    def _fetch(self, where: slice, apart: Any) -> DeviceMatrix:
-        """Its memory is that of another stream: nothing that kernels still read is overwritten."""
-        with apart:
+    @cached_property
+    def _apart(self) -> Any:
+        """The stream of ranges: its memory is reused by ranges alone, once nobody reads them."""
+        return self.device.apart()
+
+    def _fetch(self, where: slice) -> DeviceMatrix:
+        with self._apart:
             part = put(self.device, row_slice(self.X, where.start, where.stop))
             self.device.wait()
         return part
