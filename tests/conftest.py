@@ -17,6 +17,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    """scikit-learn's checks, and tests for which it does not matter, rank rows without queries."""
+    config.addinivalue_line("filterwarnings", "ignore:there is no qid:UserWarning")
+
+
 @pytest.fixture(autouse=True)
 def registries():
     """What a test, or a code block of the documentation, registers is gone after it."""

@@ -264,7 +264,7 @@ def test_warning_carries_the_gap(n_classes):
     assert isinstance(warning, GapWarning)
     assert warning.relative_gap == max(c.relative_gap for c in model.certificates_) > 1e-4
     assert warning.tol == 1e-4
-    assert "asked for 0.0001" in str(warning)
+    assert "asked for 1.0e-04" in str(warning)
     assert model.status_ is Status.BUDGET
     assert model.n_iter_ == 1
     assert str(pickle.loads(pickle.dumps(warning))) == str(warning)

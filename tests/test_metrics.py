@@ -26,10 +26,10 @@ def test_average_precision_by_hand():
 def test_ndcg_by_hand():
     y, scores = ranked(1, 0, 2, 0)
     # LETOR: gains 1, 0, 3, 0; discounts 1, 1, 1/log2(3), 1/2. The best order: 3, 1, 0, 0.
-    assert metrics.ndcg(y, scores)[0] == pytest.approx((1 + 3 / np.log2(3)) / 4)
-    assert metrics.ndcg(y, scores, k=2)[0] == pytest.approx(1 / 4)
+    assert metrics.ndcg(y, scores, convention="letor")[0] == pytest.approx((1 + 3 / np.log2(3)) / 4)
+    assert metrics.ndcg(y, scores, k=2, convention="letor")[0] == pytest.approx(1 / 4)
     # Burges: discounts 1, 1/log2(3), 1/2, ...
-    burges = metrics.ndcg(y, scores, convention="burges")[0]
+    burges = metrics.ndcg(y, scores)[0]
     assert burges == pytest.approx((1 + 3 / 2) / (3 + 1 / np.log2(3)))
     # TREC: gains are the grades.
     trec = metrics.ndcg(y, scores, convention="trec")[0]

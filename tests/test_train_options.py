@@ -391,7 +391,7 @@ def test_stops_by_rules(folder: Path, tmp_path: Path) -> None:
     assert load_model(tmp_path / "m").info["stop"] == [f"suboptimality=0.05:{optimum!r}"]
     dual = report(*line, "--stop", "gap=0.1:dual")
     assert dual["primal"] / dual["dual"] - 1 <= 0.1
-    assert dual["message"].endswith("of the dual value; asked for 0.1")
+    assert dual["message"].endswith("of the dual value; asked for 1.0e-01")
     either = report(*line, "--stop", "gap=1e-9", "--stop", "gap=0.3")
     assert 1e-9 < either["relative_gap"] <= 0.3
 

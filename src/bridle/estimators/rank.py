@@ -7,6 +7,7 @@ over queries q, or with all rows as one query. See bridle.structured.ranking and
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from bridle.matrix.door import check_matrix, is_sparse
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
 from bridle.objective.metrics import mean
+from bridle.objective.queries import ids_of_group, query_offsets, query_weights
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.interruption import Interrupt
@@ -35,6 +37,16 @@ _MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
     "ensure_all_finite": False,
 }  # fmt: skip
+
+
+ONE_QUERY = (
+    "there is no qid: all rows are taken for one query; give qid=, group= or qid_column, or a qid "
+    "of zeros if this is what is meant"
+)
+NOTHING = (
+    "all weights are 0: every document has the same score; raise C, or look whether any query has "
+    "documents of different relevance"
+)
 
 
 class _Linear(Solved):
@@ -132,14 +144,21 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         y: ArrayLike,
         qid: ArrayLike | None = None,
         query_weight: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> RankSVM:
         """Learn from documents X of relevance y.
 
-        qid: the query of each row, whole numbers; the rows of a query stand together. None, and no
-        `qid_column`: all rows are one query. query_weight: one for each query, in their order.
+        qid: the query of each row, whole numbers or names; the rows of a query stand together.
+        group: instead, the number of rows of each query, in order, as LightGBM and XGBoost have it.
+        None of them, and no `qid_column`: all rows are one query, with a warning. query_weight:
+        one for each query, in their order; sample_weight: the same for each row.
         """
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
-        X, qid = self._take_queries(X, qid)
+        X, qid = self._take_queries(X, self._queries(X, qid, group))
+        if sample_weight is not None:
+            query_weight = self._query_weight(sample_weight, query_weight, qid, X.shape[0])
         task = ranking_task(
             X, y, qid, self.C, loss=self.loss, threshold=self.threshold, normalise=self.normalise,
             query_weight=query_weight, n_threads=self._threads,
@@ -150,7 +169,25 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
                 f"{self.n_skipped_} of {self.n_queries_} queries have nothing to rank: their "
                 "documents are all relevant or all not"
             )
-        return self._fit(task)
+        self._fit(task)
+        if not self.coef_.any():
+            warnings.warn(NOTHING, UserWarning, stacklevel=3)
+        return self
+
+    def _queries(self, X: Any, qid: Any, group: Any) -> Any:
+        if group is not None:
+            if qid is not None or self.qid_column is not None:
+                raise ValueError("give one of qid, group and qid_column")
+            return ids_of_group(group, X.shape[0])
+        if qid is None and self.qid_column is None:
+            warnings.warn(ONE_QUERY, UserWarning, stacklevel=4)
+        return qid
+
+    def _query_weight(self, sample_weight: Any, query_weight: Any, qid: Any, n_rows: int) -> Array:
+        if query_weight is not None:
+            raise ValueError("give query_weight or sample_weight, not both")
+        offsets = np.array([0, n_rows]) if qid is None else query_offsets(qid, n_rows)
+        return query_weights(sample_weight, offsets)
 
     def _show(self, model: RankingModel) -> None:
         if self.qid_column is not None:

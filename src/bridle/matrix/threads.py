@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,12 +20,72 @@ T = TypeVar("T")
 
 
 def check_threads(n_threads: int | None) -> int:
-    """The number of threads; None: of BRIDLE_THREADS, else as many as the hardware has."""
+    """The number of threads.
+
+    None: of BRIDLE_THREADS, else all that this process may use; -1: all that it may use, -2: all
+    but one, and so on, as joblib has it.
+    """
     if n_threads is None:
-        return _threads_of_environment() or _core.hardware_threads()
-    if not 1 <= int(n_threads) < MOST:
-        raise ValueError(f"n_threads must be at least 1, and below {MOST}, got {n_threads}")
-    return int(n_threads)
+        return _threads_of_environment() or usable_threads()
+    n = int(n_threads)
+    if n == 0 or abs(n) >= MOST:
+        raise ValueError(
+            f"n_threads must be at least 1, and below {MOST}, or -1 for all cores that this "
+            f"process may use, got {n_threads}"
+        )
+    return n if n > 0 else max(1, usable_threads() + 1 + n)
+
+
+def usable_threads() -> int:
+    """As many as the hardware has, the process may run on, and its environment allows.
+
+    That is what `taskset` and the scheduler say, the share of processor time of the control group
+    (of a container), and OMP_NUM_THREADS, by which joblib limits the threads within its workers.
+    """
+    limits = [_core.hardware_threads(), _group_limit(), _threads_of_openmp()]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append(len(os.sched_getaffinity(0)))
+    return max(1, min(limit for limit in limits if limit is not None))
+
+
+def _threads_of_openmp() -> int | None:
+    """The first of OMP_NUM_THREADS, which may be a list; what is no number is not ours to judge."""
+    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(said) if said.isascii() and said.isdigit() and int(said) else None
+
+
+@functools.cache
+def _group_limit() -> int | None:
+    """Of the control groups that this process is in, the smallest share, rounded up."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    shares = []
+    for line in lines:
+        controllers, group = line.split(":", 2)[1:]
+        root = Path("/sys/fs/cgroup")
+        if controllers:
+            root /= controllers
+        if not controllers or "cpu" in controllers.split(","):
+            here = root / group.lstrip("/")
+            above = [folder for folder in here.parents if folder.is_relative_to(root)]
+            shares += [_share(folder) for folder in (here, *above)]
+    found = [share for share in shares if share is not None]
+    return math.ceil(min(found)) if found else None
+
+
+def _share(folder: Path) -> float | None:
+    """Processors' worth of time of one control group; None if it has no limit."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text(encoding="utf-8").split()
+        else:
+            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="utf-8").strip()
+            period = (folder / "cpu.cfs_period_us").read_text(encoding="utf-8").strip()
+        return float(quota) / float(period) if float(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
 
 
 def _threads_of_environment() -> int | None:

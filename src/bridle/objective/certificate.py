@@ -123,6 +123,7 @@ class Record:
     step: int = 0
     primal_now: float = float("nan")  # of this iterate, which may be worse than the best
     validation: dict[str, float] = field(default_factory=dict)
+    goal: float | None = None  # the relative gap that the run is to reach, if it has one
 
     @property
     def relative_gap(self) -> float:
@@ -132,6 +133,7 @@ class Record:
     def as_dict(self) -> dict[str, Any]:
         """All fields in one flat dictionary, validation scores by their own names."""
         row: dict[str, Any] = asdict(self)
+        del row["goal"]
         validation: dict[str, Any] = row.pop("validation")
         return row | validation | {"relative_gap": self.relative_gap}
 

@@ -23,7 +23,7 @@ NDCG has three definitions: see `ndcg`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from bridle.matrix.arrays import Array
@@ -55,7 +55,7 @@ def ndcg(
     qid: ArrayLike | None = None,
     *,
     k: int | None = None,
-    convention: Convention = "letor",
+    convention: Convention = "burges",
 ) -> Array:
     """Discounted cumulative gain of the first k documents, divided by the best possible one.
 
@@ -133,10 +133,11 @@ def mean(values: ArrayLike) -> float:
     return float(values[defined].mean()) if defined.any() else float("nan")
 
 
-def queries(qid: ArrayLike) -> NDArray[np.int64]:
+def queries(qid: ArrayLike) -> NDArray[Any]:
     """The ids of the queries, in the order of the values that the metrics return."""
     ids = np.asarray(qid)
-    return ids[query_offsets(ids, len(ids))[:-1]].astype(np.int64)
+    firsts: NDArray[Any] = ids[query_offsets(ids, len(ids))[:-1]]
+    return firsts if firsts.dtype.kind in "OUS" else firsts.astype(np.int64)
 
 
 @dataclass(frozen=True)

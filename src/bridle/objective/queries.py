@@ -11,8 +11,13 @@ Offsets = NDArray[np.int64]
 
 
 def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
-    """Where each query begins, and the end: the rows of a query must stand together."""
+    """Where each query begins, and the end: the rows of a query must stand together.
+
+    qid: whole numbers, or names.
+    """
     ids = np.asarray(qid)
+    if ids.dtype.kind in "OUS":
+        ids = ids.astype(str)
     if ids.shape != (n_rows,):
         raise ValueError(f"qid must have one number for each of the {n_rows} rows, got {ids.shape}")
     if ids.dtype.kind == "f":
@@ -20,9 +25,9 @@ def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
             raise ValueError("qid contains NaN or infinity")
         if (ids != np.floor(ids)).any():
             raise ValueError("qid must be whole numbers")
-    elif ids.dtype.kind not in "iu":
-        raise ValueError(f"qid must be whole numbers, got dtype {ids.dtype}")
-    if n_rows and ids.min() < 0:
+    elif ids.dtype.kind not in "iuU":
+        raise ValueError(f"qid must be whole numbers or names, got dtype {ids.dtype}")
+    if n_rows and ids.dtype.kind != "U" and ids.min() < 0:
         row = int(np.flatnonzero(ids < 0)[0])
         raise ValueError(f"qid must not be negative, got {ids[row]} in row {row}")
     begins = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
@@ -34,6 +39,29 @@ def query_offsets(qid: ArrayLike, n_rows: int) -> Offsets:
             f"{begins[again]}; sort the rows by qid"
         )
     return np.append(begins, n_rows).astype(np.int64)
+
+
+def ids_of_group(group: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+    """Query ids from the numbers of rows of the queries, in order."""
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise ValueError("group must be the numbers of rows of the queries, in order")
+    if sizes.sum() != n_rows:
+        raise ValueError(f"the sizes in group add up to {sizes.sum()}, but there are {n_rows} rows")
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def query_weights(sample_weight: ArrayLike, offsets: Offsets) -> Array:
+    """The weight of each query, from those of its rows, which must agree."""
+    weights = check_vector(sample_weight, int(offsets[-1]), "sample_weight")
+    own: Array = weights[offsets[:-1]]
+    differs = np.flatnonzero(weights != np.repeat(own, np.diff(offsets)))
+    if len(differs):
+        raise ValueError(
+            f"sample_weight differs within a query, in row {differs[0]}: a query is learned from "
+            "as a whole"
+        )
+    return own
 
 
 def check_grades(y: ArrayLike, n_rows: int) -> Array:

@@ -20,6 +20,8 @@ class Registry(dict[str, Any]):
     def load(self, name: str) -> Any:
         """The class of that name; ValueError says which there are."""
         if name not in self:
+            add_installed(f"bridle.{self.what}s", self)
+        if name not in self:
             raise ValueError(f"unknown {self.what} {name!r}; known: {', '.join(self)}")
         entry = self[name]
         return _at(entry) if isinstance(entry, str) else entry
@@ -27,6 +29,18 @@ class Registry(dict[str, Any]):
     def holds(self, thing: Any) -> bool:
         """Whether its name stands for its class here."""
         return thing.name in self and self.load(thing.name) is type(thing)
+
+
+def add_installed(group: str, names: dict[str, Any], made: Callable[[str], Any] = str) -> None:
+    """What installed packages add to a registry, by their entry points of this group.
+
+    Looked for where a name is not known yet, since it takes a while. made: the registry's entry for
+    "module:Class". Names that are known stay what they are.
+    """
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=group):
+        names.setdefault(entry.name, made(entry.value))
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

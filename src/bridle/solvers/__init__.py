@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
 from bridle.objective.point import Iterate
+from bridle.objective.registry import add_installed
 from bridle.problems.base import Problem
 from bridle.solvers.base import Iterates, Solver
 
 # name -> classes, each as module:class below bridle.solvers. A new solver is one file and one line
-# here; one from elsewhere may add its own, REGISTRY["mine"] = ("package.module:Mine",). One name
-# may stand for several classes: it means the first whose needs the problem meets.
+# here; one from elsewhere may add its own, REGISTRY["mine"] = ("package.module:Mine",), or an
+# installed package by an entry point of the group "bridle.solvers". One name may stand for several
+# classes: it means the first whose needs the problem meets.
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
@@ -56,13 +59,17 @@ def solver_classes(name: str) -> Iterator[type[Solver]]:
 
 def _load(entry: str) -> type[Solver]:
     module, _, attribute = entry.partition(":")
-    home = module if "." in module else f"{__name__}.{module}"
+    inside = f"{__name__}.{module}"
+    ours = "." not in module and importlib.util.find_spec(inside) is not None
+    home = inside if ours else module
     found: type[Solver] = getattr(importlib.import_module(home), attribute)
     return found
 
 
 def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver]:
     """The class behind a registered name, for a problem that offers this; else the first one."""
+    if name not in REGISTRY:
+        add_installed("bridle.solvers", REGISTRY, lambda place: (place,))
     if name not in REGISTRY:
         known = ", ".join(REGISTRY if offers is None else _fitting(offers))
         raise ValueError(f"unknown solver {name!r}; known: {known}")

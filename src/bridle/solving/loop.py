@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -29,6 +30,8 @@ from bridle.solving.stopping import Epochs, Gap, Progress, Status, Stop, Verdict
 
 # A callback sees the newest record, taken at a certificate; returning True ends the run.
 Callback = Callable[[Record], bool | None]
+
+LOG = logging.getLogger("bridle")  # a line at the end of each run
 
 NOTHING_MORE = "since the solver found nothing more to improve"
 
@@ -82,6 +85,7 @@ def solve(
     if saver is not None and run.last is not None:
         saver.save(run.last)
     solution = run.solution(verdict, chosen)
+    LOG.info("%s %s", solution.solver, solution.message)
     interrupted.raised(interrupt, solution)
     return solution
 
@@ -247,6 +251,7 @@ class _Run:
             seconds_solver=self.seconds_solver, seconds_certify=self.seconds_certify,
             primal=certificate.primal, dual=certificate.dual, primal_now=judgement.primal,
             validation=self.stop.scores(judgement.w, judgement.b),
+            goal=self.stop.gap if self.stop.gap and self.stop.gap < 1 else None,
         )  # fmt: skip
         self.trace.append(record)
         if self.stop.chooses:
@@ -415,7 +420,7 @@ def _message(verdict: Verdict, certificate: Certificate, goal: Gap | None) -> st
     if goal is None:
         return f"{text} {certificate.relative_gap:.1e}"
     whose = " of the dual value" if goal.relative_to == "dual" else ""
-    return f"{text} {goal.of(certificate):.1e}{whose}; asked for {goal.tol:.3g}"
+    return f"{text} {goal.of(certificate):.1e}{whose}; asked for {goal.tol:.1e}"
 
 
 def _pace(stop: Stop, problem: Problem) -> Callable[..., int | None]:

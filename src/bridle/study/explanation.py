@@ -68,7 +68,8 @@ class Explanation:
 def explain(model: Any, feature_names: Sequence[Any] | None = None, n: int = 10) -> Explanation:
     """The n features with the largest weights for each class, and the n with the smallest.
 
-    model: a fitted linear estimator, a pipeline or a search that ends in one, or a LinearModel.
+    model: a fitted linear estimator, a pipeline or a search that ends in one, or a LinearModel; of
+    a ChainSVM, the weights of the features of a position for each label, transitions aside.
     feature_names: one for each feature of the linear model; without them, what the pipeline calls
     them, or the data frame that it was fitted on, or numbers.
     """
@@ -109,7 +110,7 @@ def _side(
 def _labels(classes: NDArray[Any], multi_class: str, k: int) -> tuple[str, str]:
     if len(classes) == 1:
         return str(classes[0]), "nothing"
-    if len(classes) == 2 or multi_class == "ovo":
+    if multi_class != "chain" and (len(classes) == 2 or multi_class == "ovo"):
         i, j = pairs(len(classes))[k]
         return str(classes[i]), str(classes[j])
     return str(classes[k]), "the rest"
@@ -136,6 +137,8 @@ def _parts(model: Any) -> tuple[Any, NDArray[Any], NDArray[Any], str]:
             f"{type(model).__name__} has no weights of features: it is not fitted or has a kernel"
         )
     coef = model.coef_
+    if hasattr(model, "transitions_"):  # ChainSVM, with a column for each label
+        return coef.T, model.intercept_, model.classes_, "chain"
     if coef.ndim == 1:  # RankSVM, MultivariateSVC
         coef = coef[None]
     intercept = np.broadcast_to(getattr(model, "intercept_", 0.0), coef.shape[0])
@@ -148,6 +151,8 @@ def _names(model: Any, given: Sequence[Any] | None, n_features: int) -> Callable
         given = getattr(model, "feature_names_in_", None)
     if given is None:
         given = getattr(model, "info", {}).get("feature_names")
+    if given is None and getattr(model, "vocabulary_", None) is not None:  # of a ChainSVM, in order
+        given = list(model.vocabulary_)
     if given is None:
         return "feature {}".format
     if len(given) != n_features:

@@ -1,6 +1,8 @@
 """Every estimator in a file and back, in a pickle and back; and what all of them have in common."""
 
+import io
 import pickle
+import warnings
 
 import bridle
 import numpy as np
@@ -161,3 +163,85 @@ def test_defaults_that_say_what_scikit_learns_say():
     joint = LinearSVC(multi_class="crammer_singer").fit(*rows())
     hinge = LinearSVC(multi_class="crammer_singer", loss="hinge").fit(*rows())
     assert np.array_equal(joint.coef_, hinge.coef_)
+
+
+def test_queries_by_name_by_size_and_by_weight():
+    X, y = two(n=60)
+    qid = np.repeat([3, 1, 2], 20)
+    plain = RankSVM("pairs").fit(X, y, qid)
+    names = RankSVM("pairs").fit(X, y, np.array(["c", "a", "b"])[np.repeat(np.arange(3), 20)])
+    sizes = RankSVM("pairs").fit(X, y, group=[20, 20, 20])
+    assert np.array_equal(plain.coef_, names.coef_)
+    assert np.array_equal(plain.coef_, sizes.coef_)
+    weighted = RankSVM("pairs").fit(X, y, qid, query_weight=[1.0, 2.0, 3.0])
+    by_row = RankSVM("pairs").fit(X, y, qid, sample_weight=np.repeat([1.0, 2.0, 3.0], 20))
+    assert np.array_equal(weighted.coef_, by_row.coef_)
+    assert bridle.metrics.queries(["b", "b", "a"]).tolist() == ["b", "a"]
+    for wrong, options in {
+        "add up to 59": {"group": [20, 39]},
+        "one of qid, group": {"group": [60], "qid": qid},
+        "differs within a query, in row 1": {"sample_weight": np.arange(60.0), "qid": qid},
+        "not both": {"sample_weight": np.ones(60), "query_weight": [1, 1, 1], "qid": qid},
+    }.items():
+        with pytest.raises(ValueError, match=wrong):
+            RankSVM("pairs").fit(X, y, **options)
+
+
+def test_a_ranker_says_what_it_did_not_get_and_what_came_of_it():
+    X, y = two(n=60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="there is no qid: all rows are taken for one query"):
+            RankSVM().fit(X, y)
+        with pytest.raises(UserWarning, match="all weights are 0"):
+            RankSVM().fit(0 * X, y, qid=np.zeros(60, int))
+
+
+def test_a_chain_is_explained_label_by_label():
+    X, y = chains()
+    told = bridle.explain(ChainSVM().fit(X, y), n=2)
+    assert [side.label for side in told.sides] == ["1", "2"]
+    assert told.sides[0].towards[0][0] in ("a", "x")
+    assert told.sides[1].towards[0][0] == "b"
+
+
+def test_a_bar_fills_up_to_what_the_run_asks_for():
+    X, y = two(n=200)
+    stream = io.StringIO()
+    LinearSVC(tol=0.05, solver="dcd", callback=bridle.ProgressBar(stream=stream)).fit(X, y)
+    assert "of 5.0e-02" in stream.getvalue()
+    assert "asked for" in LinearSVC().fit(X, y).message_
+
+
+def test_a_run_says_how_it_ended_to_whoever_listens(caplog):
+    with caplog.at_level("INFO", logger="bridle"):
+        LinearSVC().fit(*two())
+    assert any("certified gap" in line for line in caplog.messages)
+
+
+def test_each_ending_has_its_own_advice():
+    X, y = two(n=200)
+    with pytest.warns(bridle.GapWarning, match="raise max_iter or max_seconds"):
+        LinearSVC(1e3, tol=1e-9, max_iter=2, solver="dcd").fit(X, y)
+    with pytest.warns(bridle.GapWarning) as seen:
+        LinearSVC(np.inf, solver="dcd").fit(X, y)
+    assert "choose a finite C" in str(seen[0].message)
+    assert "max_iter" not in str(seen[0].message)
+
+
+def test_an_installed_solver_is_known_by_its_name(monkeypatch, tmp_path):
+    (tmp_path / "elsewhere.py").write_text(
+        "from bridle import DualCoordinateDescent\n"
+        "class Mine(DualCoordinateDescent):\n    name = 'mine'\n"
+    )
+    info = tmp_path / "elsewhere-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[bridle.solvers]\nmine = elsewhere:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    X, y = two()
+    assert LinearSVC(solver="mine").fit(X, y).solver_ == "mine"
+    problem = bridle.LinearProblem(X, 2.0 * y - 1)
+    assert [run.name for run in bridle.compare(problem, ["mine"]).runs] == ["mine"]
+    with pytest.raises(ValueError, match="unknown solver 'nobody'"):
+        bridle.solve(problem, "nobody")
