@@ -213,7 +213,7 @@ def test_the_bar_fills_as_the_gap_falls(iris):
     assert filled == sorted(filled)
     assert filled[0] < filled[-1] == 30
     assert frames[-1].endswith("s \n")
-    assert all("certified gap" in frame and "of 5e-02" in frame for frame in frames)
+    assert all("certified gap" in frame and "of 5.0e-02" in frame for frame in frames)
     out = io.StringIO()
     LinearSVC(n_threads=1, callback=ProgressBar(stream=out)).fit(*iris)
     assert out.getvalue().count("\n") == 3  # one line for each class
