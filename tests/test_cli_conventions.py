@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import importlib.util
+import json
 import lzma
 from pathlib import Path
 from typing import Any
 
 import bridle
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from bridle import LinearProblem
 from bridle.cli import COMMANDS, main
-from bridle.data import read_svmlight, write_svmlight
+from bridle.data import read_svmlight, write_npz, write_svmlight
+from bridle.data.arrow import write_arrow
 from bridle.models.storage import load_model
+from bridle.solvers.shared.rate_ladder import RATES
+from bridle.study.practice import best_epochs
 from click.testing import CliRunner, Result
 from sklearn.datasets import load_iris
 
@@ -147,3 +154,143 @@ def test_pictures_are_drawn_if_asked_for_and_refused_before_the_work(
     bad.write_text("not read before the picture is refused\n")
     told = run(command, bad, "--picture", "p.png", code=2)
     assert told.stderr == "bridle: p.png: pictures need matplotlib: pip install 'bridle[plot]'\n"
+
+
+def test_what_one_training_command_has_all_have(folder: Path, tmp_path: Path) -> None:
+    for words, name in ((["rank"], "ranks.svm"), (["tag"], "words.txt")):
+        line = [*words, "train", folder / name, tmp_path / "m"]
+        told = run(
+            *line, "--quiet", "--test", folder / name, "--max-seconds", 5, "--max-steps", 100,
+            "--trace", tmp_path / "t.jsonl", "--set", "seed=1", code=2,
+        )  # fmt: skip
+        assert "has no setting 'seed'" in told.stderr
+        told = run(
+            *line, "--quiet", "--test", folder / name, "--max-seconds", 5, "--max-epochs", 500,
+            "--trace", tmp_path / "t.jsonl",
+        )  # fmt: skip
+        assert told.output == ""
+        last = json.loads((tmp_path / "t.jsonl").read_text().splitlines()[-1])
+        kept = load_model(tmp_path / "m").certificate.relative_gap
+        assert last["relative_gap"] == pytest.approx(kept)
+
+
+def test_rank_scales_and_keeps_the_data_as_they_are(folder: Path, tmp_path: Path) -> None:
+    X, y, qid = read_svmlight(folder / "ranks.svm", qid=True)
+    sizes = 10.0 ** np.arange(-3, 3)
+    write_svmlight(tmp_path / "uneven", X.multiply(sizes).tocsr(), y, qid=qid)
+    even = X.toarray() / np.abs(X.toarray()).max(axis=0)
+    write_svmlight(tmp_path / "even", even, y, qid=qid)
+    told = [
+        json.loads(
+            run("rank", "train", tmp_path / name, tmp_path / name[0], *more, "--json").stdout
+        )
+        for name, more in (("uneven", ["--scale"]), ("even", []))
+    ]
+    assert told[0]["primal"] == pytest.approx(told[1]["primal"], rel=2e-3)
+    assert told[0]["map_train"] == pytest.approx(told[1]["map_train"], abs=0.02)
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "arrow"])
+def test_rank_reads_what_every_command_reads(folder: Path, tmp_path: Path, ending: str) -> None:
+    X, y, qid = read_svmlight(folder / "ranks.svm", qid=True)
+    path = tmp_path / f"ranks.{ending}"
+    if ending == "npz":
+        write_npz(path, X, y, qid=qid)
+    elif ending == "arrow":
+        write_arrow(path, X, y, qid=qid)
+    else:
+        table = pd.DataFrame(X.toarray(), columns=list("abcdef"))
+        table["label"], table["query"] = y, [f"q{q}" for q in qid]
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+    column = ["--qid-column", "query"] if ending in ("csv", "parquet") else []
+    usual = json.loads(run("rank", "train", folder / "ranks.svm", tmp_path / "u", "--json").stdout)
+    told = json.loads(run("rank", "train", path, tmp_path / "m", *column, "--json").stdout)
+    for name in ("primal", "queries", "features", "map_train"):
+        assert told[name] == pytest.approx(usual[name], rel=1e-9)
+    scores = run("rank", "predict", path, tmp_path / "m").stdout
+    assert scores == run("rank", "predict", folder / "ranks.svm", tmp_path / "u").stdout
+    assert "all" in run("rank", "eval", path, tmp_path / "m", "--summary").stdout
+    if column:
+        told = run("rank", "train", path, tmp_path / "m", code=2).stderr
+        assert "which column has the query ids? Say --qid-column NAME" in told
+
+
+def test_a_file_of_weights_is_rows_said_again(folder: Path, tmp_path: Path) -> None:
+    X, y = read_svmlight(folder / "two.svm")
+    times = np.arange(len(y)) % 3
+    (tmp_path / "w").write_text("".join(f"{n}\n" for n in times))
+    write_svmlight(tmp_path / "again", X[np.repeat(np.arange(len(y)), times)], y.repeat(times))
+    gap = ["--gap", "1e-5", "--json"]
+    line = ["train", "-W", tmp_path / "w", folder / "two.svm", tmp_path / "m", *gap]
+    weighed = json.loads(run(*line).stdout)
+    again = json.loads(run("train", tmp_path / "again", tmp_path / "a", *gap).stdout)
+    assert weighed["primal"] == pytest.approx(again["primal"], rel=2e-5)
+    # with LIBLINEAR's other options, as its own -W
+    run("train", "-s", 3, "-B", 1, "-q", *line[1:-3])
+    (tmp_path / "w").write_text("1\n")
+    assert "1 weights for 80 rows" in run(*line, code=2).stderr
+    (tmp_path / "w").write_text("1\n" * 79 + "x\n")
+    assert "w:80: expected a number, found 'x'" in run(*line, code=2).stderr
+
+
+def test_probabilities_in_liblinear_s_words(folder: Path, tmp_path: Path) -> None:
+    run("train", "-b", 1, "-q", folder / "two.svm", tmp_path / "m")
+    plain = run("predict", folder / "two.svm", tmp_path / "m", "--probability").stdout
+    told = run("predict", "-b", 1, folder / "two.svm", tmp_path / "m", tmp_path / "out")
+    first, *lines = (tmp_path / "out").read_text().splitlines()
+    assert told.stdout == ""
+    assert first == "labels -1 1"
+    chances = np.array([line.split() for line in lines], float)
+    np.testing.assert_allclose(chances[:, 1:], np.loadtxt(plain.splitlines()), rtol=1e-4)
+    labels = run("predict", "-b", 0, folder / "two.svm", tmp_path / "m").stdout.split()
+    assert [f"{label:g}" for label in chances[:, 0]] == labels
+    assert "-b: expected 0 or 1" in run("train", "-b", 2, folder / "two.svm", code=2).stderr
+
+
+def test_validation_stops_where_the_held_out_loss_is_lowest(folder: Path, tmp_path: Path) -> None:
+    line = [
+        "train", folder / "two.svm", tmp_path / "m", "--solver", "pegasos", "-c", 100, "--gap", 0,
+        "--validation", folder / "two.svm", "--trace", tmp_path / "t.csv",
+    ]  # fmt: skip
+    told = json.loads(run(*line, "--json").stdout)
+    assert "held-out loss stopped falling" in told["message"]
+    with open(tmp_path / "t.csv", newline="") as file:
+        losses = [float(row["validation_loss"]) for row in csv.DictReader(file)]
+    X, y = read_svmlight(folder / "two.svm")
+    scores = load_model(tmp_path / "m").decision_function(X)
+    assert np.maximum(0, 1 - y * scores).mean() == pytest.approx(min(losses), rel=1e-5)
+    assert told["error_validation"] == pytest.approx(np.mean(y * scores <= 0))
+    (tmp_path / "other").write_text("7 1:1\n")
+    told = run(*line[:-4], "--validation", tmp_path / "other", code=2).stderr
+    assert "held-out rows have the label 7" in told
+    told = run(*line, "--kernel", "rbf", code=2).stderr
+    assert "--validation is for linear machines" in told
+
+
+def test_epochs_a_priori(folder: Path, tmp_path: Path) -> None:
+    line = ["train", folder / "two.svm", tmp_path / "m", "--solver", "svmsgd"]
+    told = json.loads(run(*line, "--epochs-a-priori", "--json").stdout)
+    X, y = read_svmlight(folder / "two.svm")
+    epochs = best_epochs(LinearProblem(X, y, bias="regularised"), "svmsgd")
+    assert told["epochs"] == pytest.approx(epochs)
+    assert told["status"] == "budget"
+    run(*line, "--epochs-a-priori", "--max-epochs", 0.1)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_check(folder: Path, loss: str, bias: str) -> None:
+    line = ["check", folder / "two.svm", "--loss", loss, "--bias", bias, "-c", 0.5]
+    told = json.loads(run(*line, "--json").stdout)
+    assert told["gradient_error"] < 1e-5
+    assert told["relative_gap"] <= 1e-3
+    margins = told["margins"]
+    assert margins["beyond"] + margins["inside"] + margins["misclassified"] == told["rows"] == 80
+    assert [step["eta0"] for step in told["rates"]] == pytest.approx(list(RATES))
+    best = min(told["rates"], key=lambda step: step["cost"] or np.inf)["eta0"]
+    assert told["eta0"] == pytest.approx(best / 2)
+    assert told["epochs_a_priori"] >= 1
+    shown = run(*line).stdout
+    for part in ("start with eta0", "gradient: off by", "epochs a priori", "support vectors"):
+        assert part in shown
+    assert run(*line, "--gap", 0, "--max-seconds", 0.01, code=3).stdout

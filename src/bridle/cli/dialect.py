@@ -9,6 +9,7 @@ A pure translation of the command line, before it is read. Any of LIBLINEAR's on
     -s 4       --multiclass crammer_singer   -wi x    --weight i=x
     -B b       --bias regularised --bias-scale b; none for b <= 0
     -R         --bias free                   -q       --quiet
+    -b 1       --probability platt           -W file  the same
     -e eps     --gap eps/10: LIBLINEAR bounds gradients, which leave gaps about that much smaller
 """
 
@@ -22,7 +23,7 @@ MISSING = {
     21: "a one-class machine",
 }  # fmt: skip
 LOSSES = {1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge"}
-WITH_VALUE, WITHOUT = frozenset("sBevpw"), frozenset("CRq")
+WITH_VALUE, WITHOUT = frozenset("sBevpwb"), frozenset("CRq")
 
 
 class DialectError(ValueError):
@@ -98,6 +99,10 @@ def _others(given: dict[str, str]) -> list[str]:
     if "p" in given:
         raise DialectError("-p is for regression, which bridle does not have")
     native = []
+    if given.get("b", "0") not in ("0", "1"):
+        raise DialectError(f"-b: expected 0 or 1, found {given['b']!r:.20}")
+    if given.get("b") == "1":
+        native += ["--probability", "platt"]
     if "e" in given:
         native += ["--gap", f"{_number('-e', given['e']) / 10:g}"]
     if "v" in given:

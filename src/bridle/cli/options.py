@@ -106,23 +106,39 @@ def check_cost(C: float | None, lam: float | None) -> None:
         raise click.UsageError("-c and --lam say the same thing: give one of them")
 
 
+def gap_option(gap: float) -> Decorator:
+    """With this default."""
+    return click.option(
+        "--gap", type=NotNegative, default=gap, show_default=True,
+        help="Stop at this certified relative duality gap (P - D) / P.",
+    )  # fmt: skip
+
+
+def solver_options(solver: str) -> Decorator:
+    """With this one as the default."""
+    return group(
+        click.option("--solver", default=solver, show_default=True, help="Name of the method."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE",
+            help="A hyper-parameter of the solver; may be repeated.",
+        ),
+        keep_option,
+    )  # fmt: skip
+
+
+scale_option = click.option(
+    "--scale", is_flag=True, help="Divide each feature by its largest absolute value."
+)
+
 _objective_options = group(
     C_options,
-    click.option(
-        "--gap", type=NotNegative, default=1e-3, show_default=True,
-        help="Stop at this certified relative duality gap (P - D) / P.",
-    ),
+    gap_option(1e-3),
     click.option(
         "--stop", "stops", multiple=True, type=_StopRule(), metavar="RULE",
         help="Instead of --gap: gap=TOL; gap=TOL:dual for P / D - 1; suboptimality=TOL:OPTIMUM for "
         "P <= (1 + TOL) OPTIMUM. May be repeated: the first that holds ends the run.",
     ),
-    click.option("--solver", default="auto", show_default=True, help="Name of the method."),
-    click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE",
-        help="A hyper-parameter of the solver; may be repeated.",
-    ),
-    keep_option,
+    solver_options("auto"),
     loss_option,
     click.option(
         "--bias", type=click.Choice(["none", "regularised", "free"]),
@@ -138,6 +154,10 @@ _objective_options = group(
         help="Rows of a class weigh W; may be repeated.",
     ),
     click.option(
+        "-W", "--row-weights", type=InputFile,
+        help="A file with the weight of every row, a number a line.",
+    ),
+    click.option(
         "--multiclass", "multi_class", type=click.Choice(["ovr", "ovo", "crammer_singer"]),
         help="Several classes: against the rest, in pairs, or in one problem.  [default: ovr; ovo "
         "with --kernel]",
@@ -146,8 +166,15 @@ _objective_options = group(
 
 _further_options = group(
     click.option(
-        "--scale", is_flag=True, help="Divide each feature by its largest absolute value."
+        "--validation", type=InputFile,
+        help="Held-out rows: stop where their loss stops falling, take the weights of its lowest "
+        "point, and write it to --trace.",
     ),
+    click.option(
+        "--epochs-a-priori", is_flag=True,
+        help="Instead of --gap: as many epochs as are best for held-out rows of a subsample.",
+    ),
+    scale_option,
     click.option(
         "--probability", type=click.Choice(["platt", "isotonic"]),
         help="Calibrate probabilities, for predict --probability.",
@@ -177,7 +204,7 @@ _kernel_options = group(
     ),
 )  # fmt: skip
 
-_budget_options = group(
+budget_options = group(
     click.option(
         "--max-seconds", type=Positive,
         help="Stop solving after so many seconds; folds and calibrations share them.",
@@ -207,12 +234,12 @@ _stream_options = group(
     ),
 )  # fmt: skip
 
-_output_options = group(
-    click.option("--test", type=InputFile, help="Data to measure the error on."),
-    click.option(
-        "--proof", is_flag=True,
-        help="Keep the dual variables in the model file: what proves its certificate.",
-    ),
+proof_option = click.option(
+    "--proof", is_flag=True,
+    help="Keep the dual variables in the model file: what proves its certificate.",
+)  # fmt: skip
+output_options = group(
+    click.option("--test", type=InputFile, help="Data to measure the model on."),
     json_option,
     click.option("--quiet", is_flag=True, help="Print nothing."),
     click.option(
@@ -245,8 +272,9 @@ _place_options = group(
 )  # fmt: skip
 
 train_options = group(
-    _objective_options, _further_options, _kernel_options, _budget_options, _stream_options,
-    table_options, threads_option, device_option, seed_option, _output_options, _place_options,
+    _objective_options, _further_options, _kernel_options, budget_options, _stream_options,
+    table_options, threads_option, device_option, seed_option, output_options, proof_option,
+    _place_options,
 )  # fmt: skip
 
 
@@ -266,7 +294,10 @@ class TrainOptions:
     bias: Any
     bias_scale: float
     class_weight: tuple[str, ...]
+    row_weights: Path | None
     multi_class: Any
+    validation: Path | None
+    epochs_a_priori: bool
     scale: bool
     probability: str | None
     folds: int | None

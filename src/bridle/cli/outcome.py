@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from bridle.fitting.fit import Fit
     from bridle.fitting.labels import Labels
     from bridle.fitting.solutions import Solutions
+    from bridle.solving.solution import Solution
 
 TRACE_SUFFIXES = (".csv", ".json", ".jsonl", ".ndjson")
 
@@ -81,7 +83,7 @@ def conclude(
     with clock.timing("write"), reported():
         save_model(target, model, dual=True)  # which it has if --proof was asked for
         if options.trace is not None:
-            _write_trace(options.trace, solutions, names)
+            _write_traces(options.trace, solutions, names)
     report = {
         **_objective_report(model),
         "status": solutions.status.value,
@@ -91,6 +93,7 @@ def conclude(
         **outcome.facts,
         "error_train": outcome.error_train,
         "error_test": _error_on(options.test, model, options.threads),
+        "error_validation": _error_on(options.validation, model, options.threads),
         "model": str(target),
         "classes": model.classes.tolist(),
         "per_class": _per_class(model.classes, solutions),
@@ -100,8 +103,19 @@ def conclude(
     if options.as_json:
         print_json(report)
     elif not options.quiet:
-        _print(report, data, options.test is not None)
-    return REACHED if solutions.status.value in ("converged", "separated") else NOT_REACHED
+        _print(report, data)
+    return REACHED if all(map(partial(_reached, options), solutions.solutions)) else NOT_REACHED
+
+
+def _reached(options: TrainOptions, solution: Solution) -> bool:
+    """Whether it ended as it was asked to: at a gap, or where held-out rows said so."""
+    from bridle.solving.stopping import STOPPED_FALLING
+
+    if options.epochs_a_priori:
+        return solution.epochs >= options.max_epochs  # which has become that number
+    if solution.status.value in ("converged", "separated"):
+        return True
+    return options.validation is not None and STOPPED_FALLING in solution.message
 
 
 def split_time(clock: Clock, found: Fit) -> None:
@@ -184,12 +198,16 @@ def _message(found: Solutions, names: list[str]) -> str:
     return f"{many}; the worst is {names[found.worst_index]}: {found.worst.message}"
 
 
-def _write_trace(path: Path, found: Solutions, names: list[str]) -> None:
-    rows = [
+def _write_traces(path: Path, found: Solutions, names: list[str]) -> None:
+    write_trace(path, [
         ({"class": names[k].removeprefix("class ")} if len(names) > 1 else {}) | row
         for k, solution in enumerate(found.solutions)
         for row in solution.trace.as_dicts()
-    ]
+    ])  # fmt: skip
+
+
+def write_trace(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A record a row, in the form that the name says."""
     if path.suffix != ".csv":
         write_text(path, (to_json(row) + "\n" for row in rows))
         return
@@ -200,7 +218,7 @@ def _write_trace(path: Path, found: Solutions, names: list[str]) -> None:
     write_text(path, [text.getvalue()])
 
 
-def _print(report: dict[str, Any], data: str, tested: bool) -> None:
+def _print(report: dict[str, Any], data: str) -> None:
     seconds = report["seconds"]
     if "workers" in report:
         for what in report["losses"]:
@@ -223,7 +241,8 @@ def _print(report: dict[str, Any], data: str, tested: bool) -> None:
     if report["assumption"]:
         click.echo(report["assumption"])
     errors = f"training error {percent(report['error_train'])}"
-    if tested:
-        errors += f", test error {percent(report['error_test'])}"
+    for part in ("validation", "test"):
+        if report[f"error_{part}"] is not None:
+            errors += f", {part} error {percent(report[f'error_{part}'])}"
     click.echo(errors)
     click.echo(f"model written to {report['model']}")

@@ -44,6 +44,10 @@ LINES_AT_A_TIME = 100_000
     "--probability", is_flag=True,
     help="Write probabilities, in the order of the classes; needs train --probability.",
 )  # fmt: skip
+@click.option(
+    "-b", "liblinear", type=click.Choice(["0", "1"]), default="0",
+    help="As LIBLINEAR's: 1 writes a line with the labels, then each label with its probabilities.",
+)  # fmt: skip
 @label_column_option
 @threads_option
 @json_option
@@ -57,6 +61,7 @@ def predict(
     output: Path | None,
     scores: bool,
     probability: bool,
+    liblinear: str,
     label_column: str | None,
     threads: int | None,
     as_json: bool,
@@ -69,8 +74,8 @@ def predict(
     is reported if labels of the model's classes are in DATA.
     """
     clock = Clock()
-    if scores and probability:
-        raise click.UsageError("--scores or --probability: give one of them")
+    if scores + probability + (liblinear == "1") > 1:
+        raise click.UsageError("--scores, --probability or -b 1: give one of them")
     asked = ctx.get_parameter_source("output") is click.core.ParameterSource.COMMANDLINE
     if output is None and asked and as_json:
         raise click.UsageError("--json has standard output to itself: name a file for the labels")
@@ -89,12 +94,15 @@ def predict(
         values = sized.decision_function(X, n_threads=threads)
         labels = fitted.decide(values)
         shown = values if scores else labels
-        if probability:
+        if probability or liblinear == "1":
             shown = _probabilities(sized, X, threads, model)
     error = _error(labels, y, fitted.classes)
     names = None if scores else {label: plain(label) for label in fitted.classes.tolist()}
+    lines = _lines(shown, names)
+    if names is not None and liblinear == "1":
+        lines = _as_liblinear(labels, shown, names)
     with clock.timing("write"), reported():
-        _write(_lines(shown, names), output, to_stdout=not as_json)
+        _write(lines, output, to_stdout=not as_json)
     if as_json:
         print_json({
             **size_report(X, threads), "model": str(model), "classes": fitted.classes.tolist(),
@@ -125,6 +133,13 @@ def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:
     if "calibrators" not in model.info:
         raise InputError(f"{path}: has no probabilities: train it with --probability platt")
     return model.predict_proba(X, n_threads=threads)
+
+
+def _as_liblinear(labels: Any, chances: Any, names: dict[Any, str]) -> Iterator[str]:
+    """The labels in the order of the columns, then a line for each row."""
+    yield f"labels {' '.join(names.values())}\n"
+    for label, row in zip(labels.tolist(), chances.tolist(), strict=True):
+        yield f"{names[label]} {' '.join(map('{:g}'.format, row))}\n"
 
 
 def _lines(values: Any, names: dict[Any, str] | None) -> Iterator[str]:

@@ -10,36 +10,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.settings import make_solver
+from bridle.cli.options import scale_option
 from bridle.cli.shared import (
     Clock,
     InputError,
     InputFile,
     InputFileOrStream,
-    NotNegative,
-    OutputFile,
     OutputFileOrStdout,
-    Positive,
     check_writable,
+    columns_info,
     fit_width,
     json_option,
-    keep_option,
-    peak_rss_mb,
     print_json,
     print_table,
+    qid_column_option,
+    read,
     read_model,
+    read_numbers,
     reported,
-    seed_option,
     size_report,
+    table_options,
     threads_option,
     write_text,
 )  # fmt: skip
-from bridle.cli.structural import finish, solution_report, solve_task, write_model
+from bridle.cli.structural import Training, conclude, solve_task, training_options
 from bridle.structured.ranking import RANKING_LOSSES
 
 if TYPE_CHECKING:
+    from bridle.data.reading import Data
     from bridle.files.packed import Source
-    from bridle.solving.solution import Keep
 
 threshold_option = click.option(
     "--threshold", type=float, default=0.0, show_default=True,
@@ -51,101 +50,94 @@ SVM_RANK_LOSSES = {"1": "pairs-sum", "2": "pairs"}
 
 @click.group()
 def rank() -> None:
-    """Rank the documents of queries: svmlight files where every row has a qid."""
+    """Rank the documents of queries: files where every row has the id of its query."""
 
 
 @rank.command()
-@click.argument("data", type=InputFile)
-@click.argument("model", type=OutputFile, required=False)
+@training_options(
+    C=1.0, gap=1e-3, solver="auto",
+    about_C="Weight of the sum of losses over queries. SVM-rank divides its own -c by their "
+    "number.",
+)  # fmt: skip
 @click.option("--loss", help=f"One of {', '.join(RANKING_LOSSES)}.  [default: map]")
 @click.option(
     "-l", "svm_rank_loss", type=click.Choice(list(SVM_RANK_LOSSES)),
     help="SVM-rank's name of a loss: 1 is pairs-sum, 2 is pairs.",
-)  # fmt: skip
-@click.option(
-    "-c", "C", type=Positive, default=1.0, show_default=True,
-    help="Weight of the sum of losses over queries. SVM-rank divides its own -c by their number.",
-)  # fmt: skip
-@click.option(
-    "--gap", type=NotNegative, default=1e-3, show_default=True,
-    help="Stop at this certified relative duality gap (P - D) / P.",
-)  # fmt: skip
-@click.option("--solver", default="auto", show_default=True, help="Name of the method.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE",
-    help="A hyper-parameter of the solver; may be repeated.",
 )  # fmt: skip
 @threshold_option
 @click.option(
     "--no-normalise", is_flag=True,
     help="Do not divide the features of a ranking by the number of its pairs.",
 )  # fmt: skip
-@click.option("--max-seconds", type=Positive, help="Stop solving after so many seconds.")
-@click.option(
-    "--max-epochs", type=Positive, default=1000, show_default=True,
-    help="Stop after so many passes over the data.",
-)  # fmt: skip
-@keep_option
-@threads_option
-@seed_option
-@json_option
+@scale_option
+@table_options
+@qid_column_option
 @click.pass_context
 def train(
     ctx: click.Context,
+    /,
     *,
-    data: Path,
-    model: Path | None,
     loss: str | None,
     svm_rank_loss: str | None,
-    C: float,
-    gap: float,
-    solver: str,
-    settings: tuple[str, ...],
     threshold: float,
     no_normalise: bool,
-    max_seconds: float | None,
-    max_epochs: float,
-    keep: Keep,
-    threads: int | None,
-    seed: int,
-    as_json: bool,
+    scale: bool,
+    label_column: str | None,
+    hash_bits: int | None,
+    qid_column: str | None,
+    **given: Any,
 ) -> None:
     """Train a ranker on DATA and write MODEL with its certificate.
 
-    Without MODEL it is written beside the data, as DATA.model.
+    Without MODEL it is written beside the data, as DATA.model. --test reports the MAP of that file.
     """
-    clock = Clock()
-    target = model if model is not None else data.with_name(data.name + ".model")
+    clock, options = Clock(), Training(**given)
     if loss is not None and svm_rank_loss is not None:
         raise click.UsageError("--loss and -l say the same thing: give one of them")
     chosen = SVM_RANK_LOSSES[svm_rank_loss] if svm_rank_loss else loss or "map"
-    from bridle.problems.base import ORACLE
-
-    with reported():
-        method = make_solver(solver, settings, frozenset({ORACLE}))
-    check_writable(target, inputs=(data,))
+    method = options.prepared()
     with clock.timing("read"):
-        X, y, qid, zero_based = _read(data, threads)
+        rows = read(
+            options.data, options.threads, queries=True, label_column=label_column,
+            hash_bits=hash_bits, qid_column=qid_column,
+        )  # fmt: skip
     from bridle.fitting.ranker import ranking_task
 
     make = partial(
-        ranking_task, X, y, qid, C, loss=chosen, threshold=threshold, normalise=not no_normalise,
-        zero_based=zero_based, n_threads=threads,
+        ranking_task, rows.X, rows.y, rows.qid, options.C, loss=chosen, threshold=threshold,
+        normalise=not no_normalise, scale=scale, zero_based=rows.zero_based,
+        n_threads=options.threads,
     )  # fmt: skip
-    with _about(data):
-        task, solution = solve_task(
-            make, chosen, method, clock=clock, gap=gap, max_epochs=max_epochs,
-            max_seconds=max_seconds, seed=seed, keep=keep,
-        )  # fmt: skip
-    fitted = task.fitted(solution, seed=seed, gap=gap)
-    write_model(target, fitted, clock)
-    report = {
-        "loss": chosen, **solution_report(solution, C), **size_report(X, threads),
-        "queries": fitted.n_queries, "skipped": task.problem.n_skipped,
-        **_overall(y, fitted.decision_function(X, n_threads=threads), qid, threshold),
-        "model": str(target), "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
-    }  # fmt: skip
-    finish(ctx, report, solution, as_json=as_json, show=partial(_print_training, data))
+    with _about(options.data):
+        task, solution = solve_task(make, chosen, method, options, clock)
+    fitted = task.fitted(
+        solution, seed=options.seed, gap=options.gap, scale=scale, **columns_info(rows.columns)
+    )
+
+    def facts() -> dict[str, Any]:
+        return {
+            "loss": chosen, **size_report(rows.X, options.threads), "queries": fitted.n_queries,
+            "skipped": task.problem.n_skipped,
+            "map_train": _map(fitted, rows, options.data, options.threads),
+            "map_test": _map_of(fitted, options.test, options.threads),
+        }  # fmt: skip
+
+    conclude(ctx, options, clock, solution, fitted, facts, partial(_print_training, options))
+
+
+def _map(model: Any, rows: Data, path: Path, threads: int | None) -> float:
+    from bridle.objective import metrics
+
+    with _about(path):
+        scores = fit_width(model, rows.X, path).decision_function(rows.X, n_threads=threads)
+        found = metrics.average_precision(rows.y, scores, rows.qid, threshold=model.threshold)
+    return float(found.mean())
+
+
+def _map_of(model: Any, test: Path | None, threads: int | None) -> float | None:
+    if test is None:
+        return None
+    return _map(model, read(test, threads, model, queries=True), test, threads)
 
 
 @rank.command()
@@ -161,7 +153,7 @@ def predict(*, data: Source, model: Path, output: Path | None, threads: int | No
     if output is not None:
         check_writable(output, inputs=(data, model))
     fitted = read_model(model, ("ranking",))
-    X, _, _, _ = _read(data, threads, fitted.zero_based)
+    X = read(data, threads, fitted, labels=False).X
     with reported():
         scores = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
         text = "".join(f"{score!r}\n" for score in scores.tolist())
@@ -189,6 +181,8 @@ def predict(*, data: Source, model: Path, output: Path | None, threads: int | No
 )  # fmt: skip
 @threshold_option
 @click.option("--summary", is_flag=True, help="Only the means over all queries.")
+@table_options
+@qid_column_option
 @threads_option
 @json_option
 def evaluate(
@@ -202,6 +196,7 @@ def evaluate(
     summary: bool,
     threads: int | None,
     as_json: bool,
+    **tables: Any,
 ) -> None:
     """Evaluate MODEL on DATA: MAP, MRR, ROC, NDCG@k and P@k, of each query and overall.
 
@@ -209,12 +204,12 @@ def evaluate(
     documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k are also TREC's, but for
     the order of ties. ROC is the mean over queries that have both relevant and other documents.
     """
-    if scores:
-        X, y, qid, _ = _read(data, threads)
-        values = _read_scores(model, len(y))
+    fitted = None if scores else read_model(model, ("ranking",))
+    rows = read(data, threads, fitted, queries=True, **tables)
+    X, y, qid = rows.X, rows.y, rows.qid
+    if fitted is None:
+        values = read_numbers(model, len(y), "scores")
     else:
-        fitted = read_model(model, ("ranking",))
-        X, y, qid, _ = _read(data, threads, fitted.zero_based)
         with reported():
             values = fit_width(fitted, X, data).decision_function(X, n_threads=threads)
     from bridle.objective import metrics
@@ -233,20 +228,11 @@ def evaluate(
             "per_query": None if summary else each,
         })  # fmt: skip
         return
-    rows = [] if summary else [
+    lines = [] if summary else [
         [str(q), *(_number(column[i]) for column in columns.values())] for i, q in enumerate(ids)
     ]  # fmt: skip
-    rows.append(["all", *(_number(value) for value in overall.values())])
-    print_table(f"{data}: {len(ids):,} queries, NDCG of {convention}", ["qid", *columns], rows)
-
-
-def _read(
-    path: Source, threads: int | None, zero_based: Any = "auto"
-) -> tuple[Any, Any, Any, bool]:
-    from bridle.data.svmlight import read_queries_and_base
-
-    with reported():
-        return read_queries_and_base(path, n_threads=threads, zero_based=zero_based)
+    lines.append(["all", *(_number(value) for value in overall.values())])
+    print_table(f"{data}: {len(ids):,} queries, NDCG of {convention}", ["qid", *columns], lines)
 
 
 @contextlib.contextmanager
@@ -256,23 +242,6 @@ def _about(path: Path) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def _read_scores(path: Path, n_rows: int) -> Any:
-    import numpy as np
-
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    if lines and not lines[-1].strip():
-        lines.pop()
-    if len(lines) != n_rows:
-        raise InputError(f"{path}: {len(lines)} scores for {n_rows} documents")
-    values = np.empty(n_rows)
-    for i, line in enumerate(lines):
-        try:
-            values[i] = float(line)
-        except ValueError:
-            raise InputError(f"{path}:{i + 1}: expected a number, found {line[:40]!r}") from None
-    return values
 
 
 def _columns(
@@ -292,22 +261,14 @@ def _columns(
     }
 
 
-def _overall(y: Any, scores: Any, qid: Any, threshold: float) -> dict[str, float]:
-    from bridle.objective import metrics
-
-    return {
-        "map_train": float(metrics.average_precision(y, scores, qid, threshold=threshold).mean())
-    }
-
-
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
-def _print_training(data: Path, report: dict[str, Any]) -> None:
+def _print_training(options: Training, report: dict[str, Any]) -> None:
     seconds = report["seconds"]
     click.echo(
-        f"{data}: {report['queries']:,} queries, {report['rows']:,} documents, "
+        f"{options.data}: {report['queries']:,} queries, {report['rows']:,} documents, "
         f"{report['features']:,} features, read in {seconds['read']:.2g} s"
     )
     if report["skipped"]:
@@ -320,4 +281,6 @@ def _print_training(data: Path, report: dict[str, Any]) -> None:
         f"loss {report['loss']}, C {report['C']:.6g}, primal {report['primal']:.8g}, dual "
         f"{report['dual']:.8g}; {seconds['solve']:.2g} s solving"
     )
+    if options.test is not None:
+        click.echo(f"{options.test}: MAP {report['map_test']:.4f}")
     click.echo(f"training MAP {report['map_train']:.4f}; model written to {report['model']}")

@@ -145,6 +145,12 @@ hash_bits_option = click.option(
 )  # fmt: skip
 
 
+qid_column_option = click.option(
+    "--qid-column", metavar="NAME|NUMBER",
+    help="Of a table: the column of query ids.  [default: qid]",
+)  # fmt: skip
+
+
 def table_options(command: Any) -> Any:
     """How to read tables: passed on to `read`."""
     return label_column_option(hash_bits_option(command))
@@ -217,7 +223,7 @@ class Clock:
         return {**self.parts, "total": time.perf_counter() - self.began}
 
 
-def read(path: Path, threads: int | None, like: Any = None, **how: Any) -> Data:
+def read(path: Source, threads: int | None, like: Any = None, **how: Any) -> Data:
     """As read_arrays; X of a sparse file is a SciPy matrix."""
     from bridle.data.reading import with_matrix
 
@@ -231,26 +237,58 @@ def read_arrays(
     *,
     labels: bool = True,
     weights: bool = False,
+    queries: bool = False,
     label_column: str | None = None,
     hash_bits: int | None = None,
+    qid_column: str | None = None,
 ) -> Data:
     """A data file, of the kind that its name says; CsrArrays where that spares loading SciPy.
 
     like: a model, or data that were read before, whose way of counting and columns to follow.
     labels: whether there must be some. weights: whether those of rows are used; where they would
-    be ignored, data that have them are refused.
+    be ignored, data that have them are refused. queries: whether rows must have query ids.
     """
     from bridle.data import reading
 
     with reported():
         zero_based = "auto" if like is None else like.zero_based
-        wanted = reading.Wanted(threads, zero_based, _columns_of(like), label_column, hash_bits)
+        wanted = reading.Wanted(
+            threads, zero_based, _columns_of(like), label_column, hash_bits, queries, qid_column
+        )
         data = reading.read_arrays(path, wanted)
     if labels and data.y is None and data.columns is not None:
         raise InputError(f"{path}: has no label column {data.columns.label!r}")
     if data.weight is not None and labels and not weights:
         raise InputError(f"{path}: its rows have weights, which only train uses")
     return data
+
+
+def read_numbers(path: Path, n_rows: int, what: str) -> Any:
+    """A number a line, as many as there are rows."""
+    import numpy as np
+    from bridle.files.packed import text_of
+
+    with reported():
+        lines = text_of(path).read().split("\n")
+    if lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) != n_rows:
+        raise InputError(f"{path}: {len(lines)} {what} for {n_rows} rows")
+    values = np.empty(n_rows)
+    for i, line in enumerate(lines):
+        try:
+            values[i] = float(line)
+        except ValueError:
+            raise InputError(f"{path}:{i + 1}: expected a number, found {line[:40]!r}") from None
+    return values
+
+
+def columns_info(columns: Any) -> dict[str, Any]:
+    """What a model must know of the table it was trained on; nothing for other files."""
+    if columns is None:
+        return {}
+    names = {} if columns.hash_bits else {"feature_names": list(columns.numbers)}
+    return {"columns": columns.as_dict(), **names}
 
 
 def _columns_of(like: Any) -> Any:

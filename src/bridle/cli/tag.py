@@ -12,25 +12,19 @@ from bridle.cli.shared import (
     InputError,
     InputFile,
     InputFileOrStream,
-    OutputFile,
     OutputFileOrStdout,
-    Positive,
     check_writable,
     json_option,
-    keep_option,
-    peak_rss_mb,
     print_json,
     reported,
-    seed_option,
     threads_option,
     write_text,
 )  # fmt: skip
-from bridle.cli.structural import finish, solution_report, solve_task, write_model
+from bridle.cli.structural import Training, conclude, solve_task, training_options
 
 if TYPE_CHECKING:
     from bridle.files.packed import Source
     from bridle.models.chain import ChainModel
-    from bridle.solving.solution import Keep
 
 FORMATS = ("columns", "svmhmm")
 
@@ -41,17 +35,7 @@ def tag() -> None:
 
 
 @tag.command()
-@click.argument("data", type=InputFile)
-@click.argument("model", type=OutputFile, required=False)
-@click.option("-c", "C", type=Positive, default=0.1, show_default=True, help="The loss's weight.")
-@click.option(
-    "--gap", type=Positive, default=1e-2, show_default=True,
-    help="The certified relative duality gap to reach.",
-)  # fmt: skip
-@click.option(
-    "--solver", default="bcfw", show_default=True,
-    type=click.Choice(["bcfw", "one-slack", "n-slack", "subgradient"]), help="The method.",
-)  # fmt: skip
+@training_options(C=0.1, about_C="The loss's weight.", gap=1e-2, solver="bcfw")
 @click.option(
     "--format", "layout", type=click.Choice(FORMATS), default="columns", show_default=True,
     help="CoNLL columns with the label last, or SVM-hmm's format.",
@@ -60,73 +44,50 @@ def tag() -> None:
     "--template", type=InputFile,
     help="Features from columns, as in CRF++.  [default: the usual window of words and tags]",
 )  # fmt: skip
-@click.option("--max-epochs", type=Positive, default=1000, show_default=True, help="At most.")
-@click.option("--test", type=InputFile, help="Data to score the model on.")
-@keep_option
-@threads_option
-@seed_option
-@json_option
 @click.pass_context
-def train(
-    ctx: click.Context,
-    *,
-    data: Path,
-    model: Path | None,
-    C: float,
-    gap: float,
-    solver: str,
-    layout: str,
-    template: Path | None,
-    max_epochs: float,
-    keep: Keep,
-    test: Path | None,
-    threads: int | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def train(ctx: click.Context, /, *, layout: str, template: Path | None, **given: Any) -> None:
     """Train a tagger on DATA and write MODEL with its certificate.
 
     Without MODEL it is written beside the data, as DATA.model.
     """
-    clock = Clock()
-    target = model if model is not None else data.with_name(data.name + ".model")
-    inputs = tuple(path for path in (data, template, test) if path is not None)
-    check_writable(target, inputs=inputs)
+    clock, options = Clock(), Training(**given)
+    method = options.prepared(template)
     if layout == "svmhmm" and template is not None:
         raise click.UsageError("--template makes features from columns; svmhmm has its own")
     from bridle.fitting.chain import chain_task
 
     with clock.timing("read"), reported():
-        rules = _template_lines(data, layout, template)
-        X, Y, _ = _read(data, layout, rules)
+        rules = _template_lines(options.data, layout, template)
+        X, Y, _ = _read(options.data, layout, rules)
     with reported():
         task, solution = solve_task(
-            partial(chain_task, X, Y, C, n_threads=threads), solver, solver, clock=clock, gap=gap,
-            max_epochs=max_epochs, seed=seed, keep=keep,
+            partial(chain_task, X, Y, options.C, n_threads=options.threads), options.solver,
+            method, options, clock,
         )  # fmt: skip
-    fitted = task.fitted(solution, seed=seed, format=layout, template=rules)
-    write_model(target, fitted, clock)
-    report: dict[str, Any] = {
-        **solution_report(solution, C), "sequences": len(X), "rows": sum(map(len, X)),
-        "features": fitted.features.n_features, "labels": fitted.classes, "threads": threads,
-        "model": str(target),
-    }  # fmt: skip
-    if test is not None:
-        report["test"] = _score(test, fitted, threads).as_dict()
-    report |= {"seconds": clock.report(), "peak_rss_mb": peak_rss_mb()}
-    finish(ctx, report, solution, as_json=as_json, show=partial(_print_training, data, test))
+    fitted = task.fitted(solution, seed=options.seed, format=layout, template=rules)
+
+    def facts() -> dict[str, Any]:
+        sizes = {
+            "sequences": len(X), "rows": sum(map(len, X)), "labels": fitted.classes,
+            "features": fitted.features.n_features, "threads": options.threads,
+        }  # fmt: skip
+        if options.test is None:
+            return sizes
+        return sizes | {"test": _score(options.test, fitted, options.threads).as_dict()}
+
+    conclude(ctx, options, clock, solution, fitted, facts, partial(_print_training, options))
 
 
-def _print_training(data: Path, test: Path | None, report: dict[str, Any]) -> None:
+def _print_training(options: Training, report: dict[str, Any]) -> None:
     click.echo(
-        f"{data}: {report['sequences']:,} sequences, {report['rows']:,} tokens, "
+        f"{options.data}: {report['sequences']:,} sequences, {report['rows']:,} tokens, "
         f"{report['features']:,} features, {len(report['labels'])} labels"
     )
     click.echo(f"{report['solver']} {report['message']}, {report['seconds']['total']:.2f} s")
-    if test is not None:
+    if options.test is not None:
         scores = report["test"]
         click.echo(
-            f"{test}: accuracy {100 * scores['accuracy']:.2f} %, "
+            f"{options.test}: accuracy {100 * scores['accuracy']:.2f} %, "
             f"segment F1 {100 * scores['f1']:.2f}"
         )
     click.echo(f"wrote {report['model']}")

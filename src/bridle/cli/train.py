@@ -33,15 +33,19 @@ from bridle.cli.shared import (
     InputFile,
     OutputFile,
     check_writable,
+    columns_info,
     keep_what_is_found,
     plain,
     progress,
+    read,
     read_arrays,
+    read_numbers,
     reported,
     size_report,
 )
 
 if TYPE_CHECKING:
+    from bridle.fitting.early_stopping import HeldOutRows
     from bridle.fitting.fit import Fit
     from bridle.fitting.labels import Labels
     from bridle.fitting.multiclass import Effort
@@ -105,7 +109,8 @@ def train(ctx: click.Context, /, **given: Any) -> None:
         solver = make_solver(options.solver, options.settings, offers=options.offers)
     if options.validating:
         ctx.exit(REACHED if validate(options, files[0], solver) else NOT_REACHED)
-    inputs = tuple(path for path in (*files, options.test) if path is not None and path.exists())
+    others = (options.test, options.validation, options.row_weights)
+    inputs = tuple(path for path in (*files, *others) if path is not None and path.exists())
     check_outputs(target, options.trace, inputs)
     check_checkpoint(options, inputs, target)
     ctx.exit(learn(options, files, target, solver))
@@ -175,7 +180,12 @@ def _read(options: TrainOptions, data: Path) -> OpenedRows:
         data, options.threads, weights=True, label_column=options.label_column,
         hash_bits=options.hash_bits,
     )  # fmt: skip
-    return OpenedRows(rows.X, rows.y, rows.weight, rows.zero_based, rows.columns)
+    weight = rows.weight
+    if options.row_weights is not None:
+        if weight is not None:
+            raise InputError(f"{data}: its rows have weights already: leave out --row-weights")
+        weight = read_numbers(options.row_weights, rows.X.shape[0], "weights")
+    return OpenedRows(rows.X, rows.y, weight, rows.zero_based, rows.columns)
 
 
 def _stored(data: Path, memory: int) -> Any:
@@ -252,8 +262,8 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
     from bridle.solving.checkpoint import Checkpoint
     from bridle.solving.stopping import AnyOf, Epochs, Gap, Seconds, Steps, Stop
 
-    stop: Stop = AnyOf(tuple(rule.made() for rule in options.stops) or (Gap(options.gap),))
-    stop = stop | Epochs(options.max_epochs)
+    goals = tuple(rule.made() for rule in options.stops) or (Gap(options.gap),)
+    stop: Stop = AnyOf(() if options.epochs_a_priori else goals) | Epochs(options.max_epochs)
     if options.max_seconds is not None:
         stop = stop | Seconds(options.max_seconds)
     if options.max_steps is not None:
@@ -305,6 +315,9 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
         importlib.import_module("bridle.fitting.fit")  # here, since loading it is not solving
         keep_what_is_found()
         with clock.timing("solve"):
+            if options.epochs_a_priori:
+                most = min(options.max_epochs, _epochs_a_priori(options, given, solver))
+                options = replace(options, max_epochs=most)
             found = _fit(options, given, solver, named)
         error_train = found.error_rate(options.threads)
     split_time(clock, found)
@@ -313,7 +326,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
     info = {
         "settings": list(options.settings), "seed": options.seed, "gap": options.goal,
         "stop": [str(rule) for rule in options.stops], "keep": options.keep,
-        **_columns_info(given.columns),
+        **columns_info(given.columns),
     }  # fmt: skip
     zero_based = found.model.zero_based if given.zero_based is None else given.zero_based
     model = replace(found.model, info=found.model.info | info, zero_based=zero_based)
@@ -330,7 +343,10 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
         from bridle.fitting.calibration import Calibration
 
         calibration = Calibration(options.probability)
-    extras = Extras(options.scale, calibration=calibration, store_dual=options.proof)
+    extras = Extras(
+        options.scale, calibration=calibration, store_dual=options.proof,
+        held_out=_held_out(options, given),
+    )  # fmt: skip
     with reported(), _two_classes(named), progress(options.goal) as show:
 
         def watching(labels: Labels) -> Any:
@@ -350,6 +366,36 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
     return found
 
 
+def _held_out(options: TrainOptions, given: OpenedRows) -> HeldOutRows | None:
+    if options.validation is None:
+        return None
+    from bridle.fitting.early_stopping import HeldOutRows
+
+    rows = read(options.validation, options.threads, given)
+    return HeldOutRows(rows.X, rows.y)
+
+
+def _epochs_a_priori(options: TrainOptions, given: OpenedRows, solver: Any) -> float:
+    """The largest number of any class."""
+    from bridle.fitting.labels import encode, row_costs, row_weights
+    from bridle.fitting.problems import problems_in_memory
+    from bridle.matrix.door import as_matrix
+    from bridle.models.scaling import divided, largest_values
+    from bridle.study.practice import best_epochs
+
+    with reported():
+        X = as_matrix(given.rows)
+        weights = row_weights(given.weight, X.shape[0])
+        labels, task = encode(given.labels, weights), task_of(options).settled(X.shape[0])
+        costs = row_costs(labels, weights, task.class_weight)
+        solved = divided(X, largest_values(X)) if options.scale else X
+        problems = problems_in_memory(solved, labels, task, costs, options.threads)
+        return max(
+            best_epochs(problems.problem(k), solver, seed=options.seed)
+            for k in range(len(problems))
+        )
+
+
 @contextlib.contextmanager
 def _two_classes(data: str) -> Iterator[None]:
     from bridle.fitting.labels import OneClassError
@@ -359,11 +405,3 @@ def _two_classes(data: str) -> Iterator[None]:
     except OneClassError as error:
         said = f"every row has the label {plain(error.label)}: nothing to learn"
         raise InputError(f"{data}: {said}") from error
-
-
-def _columns_info(columns: Any) -> dict[str, Any]:
-    """What a model must know of the table it was trained on; nothing for other files."""
-    if columns is None:
-        return {}
-    names = {} if columns.hash_bits else {"feature_names": list(columns.numbers)}
-    return {"columns": columns.as_dict(), **names}

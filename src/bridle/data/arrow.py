@@ -524,8 +524,8 @@ def read(path: StrPath, wanted: Wanted) -> Data:
     from bridle.data.reading import Data
 
     rows = open_arrow(path)
-    X, y, _, weight = _joined(rows)
-    return Data(X, y, rows.zero_based, weight=weight)
+    X, y, qid, weight = _joined(rows)
+    return Data(X, y, rows.zero_based, weight=weight, qid=qid if wanted.queries else None)
 
 
 def read_arrow(path: StrPath, *, qid: bool = False) -> Any:

@@ -2,7 +2,8 @@
 
     data, indices, indptr, shape, format="csr"      the arrays of scipy.sparse.save_npz, or
     X                                               a dense matrix;
-    y                                               the labels: numbers or strings, one per row
+    y                                               the labels: numbers or strings, one per row;
+    qid                                             for rankings, the query of each row
 
 `write_npz` makes one. Nothing is unpickled.
 """
@@ -15,7 +16,7 @@ import zlib
 from typing import Any
 
 import numpy as np
-from bridle.data.reading import Data, StrPath, Wanted, as_single
+from bridle.data.reading import Data, StrPath, Wanted, as_single, numbered
 from numpy.typing import ArrayLike, NDArray
 
 
@@ -34,7 +35,8 @@ def read(path: StrPath, wanted: Wanted) -> Data:
         raise ValueError(f"{name}: not an .npz archive that can be read: {error}") from error
     try:
         X = _matrix(parts, name)
-        return Data(X, _labels(parts, X.shape[0]))
+        qid = _query_ids(parts, X.shape[0]) if wanted.queries else None
+        return Data(X, _labels(parts, X.shape[0]), qid=qid)
     except KeyError as error:
         raise ValueError(
             f"{name}: has no array {error}; an archive has y, and X or the parts of a CSR matrix "
@@ -45,8 +47,8 @@ def read(path: StrPath, wanted: Wanted) -> Data:
         raise ValueError(message if message.startswith(name) else f"{name}: {message}") from error
 
 
-def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
-    """Rows (CSR or dense) and labels in one compressed archive."""
+def write_npz(path: StrPath, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> None:
+    """Rows (CSR or dense), labels and query ids, if there are any, in one compressed archive."""
     from bridle.files.atomic import replacing
     from bridle.matrix.door import as_matrix, is_sparse
 
@@ -56,13 +58,14 @@ def write_npz(path: StrPath, X: Any, y: ArrayLike) -> None:
     if labels.shape != (X.shape[0],):
         raise ValueError(f"y has shape {labels.shape}, expected ({X.shape[0]},)")
     parts = {"X": X}
+    queries = {} if qid is None else {"qid": np.asarray(qid)}
     if is_sparse(X):
         parts = {
             "data": X.data, "indices": X.indices, "indptr": X.indptr,
             "shape": np.array(X.shape), "format": np.array(b"csr"),
         }  # fmt: skip
     with replacing(path) as file:
-        np.savez_compressed(file, allow_pickle=False, y=labels, **parts)
+        np.savez_compressed(file, allow_pickle=False, y=labels, **parts, **queries)
 
 
 def _matrix(parts: dict[str, Any], name: str) -> Any:
@@ -104,6 +107,13 @@ def _labels(parts: dict[str, Any], n_rows: int) -> NDArray[Any]:
     if not np.isfinite(y).all():
         raise ValueError("y has labels that are not finite")
     return np.asarray(y, np.float64)
+
+
+def _query_ids(parts: dict[str, Any], n_rows: int) -> NDArray[np.int64]:
+    qid = parts["qid"]
+    if qid.shape != (n_rows,) or qid.dtype.kind not in "iuU":
+        raise ValueError(f"qid must have one id for each of {n_rows} rows, got {_about(qid)}")
+    return numbered(qid)
 
 
 def _about(array: NDArray[Any]) -> str:

@@ -13,6 +13,7 @@ numbers: float32, in CSR without the zeros of a table. A reader is a function an
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ class Wanted:
     columns: Columns | None = None  # of a table: as in training
     label_column: str | None = None  # of a table: a name, or a number from 1 (or from the end: -1)
     hash_bits: int | None = None  # of a table: hash columns of text into 2^bits features
+    queries: bool = False  # whether rows must have the ids of their queries
+    qid_column: str | None = None  # of a table, with queries; None: "qid"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Data:
     zero_based: bool = False
     columns: Columns | None = None
     weight: Any = None  # of each row; None if all weigh the same
+    qid: Any = None  # of each row, where queries are wanted
 
 
 def read_data(path: StrPath, wanted: Wanted | None = None) -> Data:
@@ -77,8 +81,16 @@ def read_arrays(source: Source, wanted: Wanted | None = None) -> Data:
     if isinstance(source, str | os.PathLike) and (ending := data_ending(source)) in READERS:
         module, function = READERS[ending]
         found: Data = getattr(importlib.import_module(module), function)(source, wanted)
+        if wanted.queries and found.qid is None:
+            raise ValueError(f"{os.fsdecode(source)}: has no query ids (qid), one for each row")
         return found
-    from bridle.data.svmlight import read_arrays_and_base
+    from bridle.data.svmlight import read_arrays_and_base, read_queries_and_base
+
+    if wanted.queries:
+        matrix, y, qid, zero_based = read_queries_and_base(
+            source, n_threads=wanted.n_threads, zero_based=wanted.zero_based
+        )
+        return Data(matrix, y, zero_based, qid=qid)
 
     X, y, zero_based = read_arrays_and_base(
         source, n_threads=wanted.n_threads, zero_based=wanted.zero_based
@@ -90,6 +102,16 @@ def data_ending(path: StrPath) -> str:
     """The last part of the name that does not speak of compression, in small letters."""
     name = Path(os.fsdecode(path).lower())
     return name.with_suffix("").suffix if name.suffix in ENDINGS else name.suffix
+
+
+def numbered(ids: NDArray[Any]) -> NDArray[np.int64]:
+    """Query ids as integers; words by the order in which they first occur."""
+    with contextlib.suppress(ValueError):
+        whole = ids.astype(np.int64)
+        if ids.dtype.kind == "U" or (whole == ids).all():
+            return whole
+    _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes].astype(np.int64)
 
 
 def as_single(values: Any, where: str) -> NDArray[np.float32]:

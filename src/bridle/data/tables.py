@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 from bridle.data.hashing import murmur3
-from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending
+from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending, numbered
 from bridle.files.packed import text_of
 from numpy.typing import NDArray
 
@@ -38,6 +38,7 @@ class Columns:
     numbers: tuple[str, ...]
     text: tuple[str, ...]
     hash_bits: int | None
+    query: str | None = None  # of rankings
 
     @property
     def n_features(self) -> int:
@@ -53,7 +54,7 @@ class Columns:
         """As plain JSON, for a model file."""
         return {
             "label": self.label, "numbers": list(self.numbers), "text": list(self.text),
-            "hash_bits": self.hash_bits,
+            "hash_bits": self.hash_bits, **({} if self.query is None else {"query": self.query}),
         }  # fmt: skip
 
     @classmethod
@@ -61,7 +62,11 @@ class Columns:
         """What `as_dict` wrote."""
         bits = fields["hash_bits"]
         numbers, text = (tuple(str(name) for name in fields[key]) for key in ("numbers", "text"))
-        return cls(str(fields["label"]), numbers, text, None if bits is None else _bits(int(bits)))
+        query = fields.get("query")
+        return cls(
+            str(fields["label"]), numbers, text, None if bits is None else _bits(int(bits)),
+            None if query is None else str(query),
+        )  # fmt: skip
 
 
 class _TextError(Exception):
@@ -174,7 +179,8 @@ def read_parquet(path: StrPath, wanted: Wanted) -> Data:
         raise ValueError(
             f"{name}: column {columns.text[0]!r} is text; --hash-bits N makes features of it"
         )
-    used = {columns.label, *columns.numbers, *columns.text} & set(names)
+    query = () if columns.query is None else (columns.query,)
+    used = {columns.label, *columns.numbers, *columns.text, *query} & set(names)
     block = {n: _parquet_column(pa, table.column(n), n, columns, n in texts, name) for n in used}
     if not table.num_rows:
         raise ValueError(f"{name}: has no rows")
@@ -230,12 +236,22 @@ def _columns(names: list[str], wanted: Wanted, text: tuple[str, ...], where: str
         missing = [name for name in (*known.numbers, *known.text) if name not in names]
         if missing:
             raise ValueError(f"{where}: has no column {missing[0]!r:.40}, which the model uses")
-        return Columns(label, known.numbers, known.text, known.hash_bits)
+        query = _query(names, wanted, where) if wanted.queries else None
+        return Columns(label, known.numbers, known.text, known.hash_bits, query)
     label = _label(names, wanted.label_column, where)
+    query = _query(names, wanted, where) if wanted.queries else None
     bits = None if wanted.hash_bits is None else _bits(wanted.hash_bits)
-    numbers = tuple(name for name in names if name != label and name not in text)
-    kept = tuple(name for name in text if name != label)
-    return Columns(label, numbers, tuple(n for n in names if n in kept), bits)
+    features = [name for name in names if name not in (label, query)]
+    numbers = tuple(name for name in features if name not in text)
+    return Columns(label, numbers, tuple(name for name in features if name in text), bits, query)
+
+
+def _query(names: list[str], wanted: Wanted, where: str) -> str:
+    kept = None if wanted.columns is None else wanted.columns.query
+    given = wanted.qid_column or kept or "qid"
+    if wanted.qid_column is None and given not in names:
+        raise ValueError(f"{where}: which column has the query ids? Say --qid-column NAME")
+    return _label(names, given, where)
 
 
 def _label(names: list[str], given: str | None, where: str) -> str:
@@ -263,7 +279,7 @@ def _assemble(
     import scipy.sparse as sp
 
     labelled = columns.label in names
-    parts, labels = [], []
+    parts, labels, queries = [], [], []
     known: dict[tuple[str, str], int] = {}
     before = 0
     for block in blocks:
@@ -277,12 +293,16 @@ def _assemble(
         parts.append(sp.hstack(found, format="csr") if len(found) > 1 else found[0])
         if labelled:
             labels.append(block[columns.label])
+        if columns.query is not None:
+            queries.append(np.asarray(block[columns.query]))
         before += n
     if not parts:
         raise ValueError(f"{where}: has no rows")
     X = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
     X.sum_duplicates()
-    return Data(sp.csr_matrix(X), _labels(labels, where) if labelled else None, False, columns)
+    y = _labels(labels, where) if labelled else None
+    qid = None if columns.query is None else numbered(np.concatenate(queries))
+    return Data(sp.csr_matrix(X), y, False, columns, qid=qid)
 
 
 def _numbers(name: str, cells: Any, before: int, where: str, line: Any) -> NDArray[np.float32]:

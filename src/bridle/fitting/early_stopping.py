@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.matrix.door import as_matrix, is_sparse
+from bridle.models.scaling import divided
 from bridle.objective.losses import Loss
 from bridle.solving.stopping import Stop, ValidationLoss
 from numpy.typing import NDArray
@@ -36,6 +38,28 @@ class EarlyStopping:
         held = rest[rows].copy()
         rest[rows] = 0.0
         return Validation(X[rows], codes[rows], held, self.patience), rest
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Rows of their own to stop by, and their labels."""
+
+    X: Any
+    y: NDArray[Any]
+    patience: int = 5
+
+    def validation(self, classes: NDArray[Any], width: int, sizes: Array | None) -> Validation:
+        """For rows of this width and these classes, divided by the sizes of their features."""
+        strange = self.y[~np.isin(self.y, classes)]
+        if len(strange):
+            raise ValueError(f"held-out rows have the label {strange[0]}, the training rows not")
+        X = as_matrix(self.X).copy()
+        if is_sparse(X):
+            X.resize((X.shape[0], width))  # features that no training row has decide nothing
+        elif X.shape[1] != width:
+            raise ValueError(f"held-out rows have {X.shape[1]} features, the training rows {width}")
+        X = X if sizes is None else divided(X, sizes)
+        return Validation(X, np.searchsorted(classes, self.y), None, self.patience)
 
 
 @dataclass(frozen=True)

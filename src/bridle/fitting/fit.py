@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from bridle.fitting.calibration import Calibrated, Calibration
-    from bridle.fitting.early_stopping import EarlyStopping
+    from bridle.fitting.early_stopping import EarlyStopping, HeldOutRows
 
 Watching = Callable[[Labels], Watcher | None]
 
@@ -56,13 +56,15 @@ Watching = Callable[[Labels], Watcher | None]
 class Extras:
     """What a fit is to do beside solving.
 
-    scale: divide each feature by its largest absolute value. store_dual: keep the dual variables,
+    scale: divide each feature by its largest absolute value. held_out: stop by these rows, where
+    early_stopping sets some of the rows aside. store_dual: keep the dual variables,
     which prove the certificates, in the model; None keeps them for two classes. resumable: keep
     what a later fit can start from with the solutions. sparse: keep the weights as a CSR matrix.
     """
 
     scale: bool = False
     early_stopping: EarlyStopping | None = None
+    held_out: HeldOutRows | None = None
     calibration: Calibration | None = None
     store_dual: bool | None = False
     resumable: bool = False
@@ -74,7 +76,7 @@ class Extras:
         asked = {
             "scale": self.scale, "early_stopping": self.early_stopping is not None,
             "probability": None if self.calibration is None else self.calibration.method,
-            "sparse_coef": self.sparse,
+            "sparse_coef": self.sparse, "validation": self.held_out is not None,
         }  # fmt: skip
         return {name: value for name, value in asked.items() if value}
 
@@ -236,6 +238,8 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     validation, stopping = None, extras.early_stopping
     if stopping is not None:
         validation, costs = stopping.set_aside(solved, labels.codes, weights, costs, effort.seed)
+    elif extras.held_out is not None:
+        validation = extras.held_out.validation(labels.classes, X.shape[1], sizes)
     if extras.calibration is not None:
         from bridle.fitting.folds import shared
 
@@ -243,7 +247,7 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     problems = problems_in_memory(solved, labels, task, costs, effort.n_threads, effort.device)
     named = fingerprint_on_device if is_on_device(X) else fingerprint_of_checked
     name = named(X, np.asarray(y))
-    known = (name, weights is not None or validation is not None, False)
+    known = (name, weights is not None or stopping is not None, False)
     found = _solved(
         problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
         validation=validation, sizes=sizes,
@@ -282,6 +286,8 @@ def _check_combination(task: Task, extras: Extras) -> None:
             "early_stopping and probability cannot be combined: calibrate a fit that stops early "
             "with scikit-learn's CalibratedClassifierCV"
         )
+    if extras.held_out is not None and extras.calibration is not None:
+        raise ValueError("validation and probability cannot be combined")
     if task.multi_class == "crammer_singer" and (extras.store_dual or extras.resumable):
         name = "warm_start" if extras.resumable else "store_dual"
         raise ValueError(WAYS["crammer_singer"].refusal(name, name))

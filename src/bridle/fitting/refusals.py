@@ -15,6 +15,7 @@ _HELD_OUT = "needs models that have not seen some of the rows, which stay on the
 _COMPARES = "a kernel machine compares rows of different workers"
 _STREAM_ONLY = "only a stream, DATA = -, has it"
 _TABLES = "the files are .arrow ones, which have features and labels"
+_OWN_WEIGHTS = "the weights are a column of the .arrow files"
 _SEEN_ONCE = "each row is seen once, and then forgotten"
 _LINEAR = "is for linear machines"
 _ON_PROCESSOR = "only rows in memory go to a GPU"
@@ -56,8 +57,10 @@ WAYS: dict[str, Way] = {
         _same(
             _NEEDS_ROWS, "multi_class", "class_weight", "warm_start", "store_dual", "probability",
             "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
+            "validation", "epochs_a_priori",
         )
-        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits") | {"device": _ON_PROCESSOR},
+        | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
+        | {"row_weights": _OWN_WEIGHTS, "device": _ON_PROCESSOR},
         "--memory has no {name}: {why}",
     ),
     "cluster": Way(
@@ -75,14 +78,15 @@ WAYS: dict[str, Way] = {
             "memory": "every worker has its part of the rows in memory",
             "device": _ON_PROCESSOR,
         }
-        | _same(_HELD_OUT, "folds", "search_c") | _same(_COMPARES, "kernel", *_OF_KERNELS)
+        | _same(_HELD_OUT, "folds", "search_c", "validation", "epochs_a_priori")
+        | {"row_weights": _OWN_WEIGHTS} | _same(_COMPARES, "kernel", *_OF_KERNELS)
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
         | _same(_CHECKPOINTS, "every", "resume"),
         "--dask has no {name}: {why}",
     ),
     "cuda": Way(
         "{name} {why}; these are on a GPU",
-        _same(_NEEDS_ROWS, "scale", "early_stopping", "probability"),
+        _same(_NEEDS_ROWS, "scale", "early_stopping", "probability", "validation"),
     ),
     "stream": Way(
         "a stream is learned without {name}: {why}",
@@ -91,13 +95,17 @@ WAYS: dict[str, Way] = {
             "multi_class", "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS,
             "max_seconds", "max_epochs", "max_steps", "label_column", "hash_bits", "threads",
             "seed", "test", "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
+            "row_weights", "validation", "epochs_a_priori",
         )
         | {"C": "it has no number of rows: give --lam", "device": _ON_PROCESSOR},
     ),
     "file": Way("{name}: {why}", _OF_STREAMS),
     "kernel": Way(
         "{name} {why}",
-        _same(_LINEAR, "proof", "folds", "search_c", "checkpoint", "loss"),
+        _same(
+            _LINEAR, "proof", "folds", "search_c", "checkpoint", "loss",
+            "validation", "epochs_a_priori",
+        ),
     ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '
@@ -106,11 +114,14 @@ WAYS: dict[str, Way] = {
     ),
     "validation": Way(
         "--folds and --search-c write no model: leave out {name}{why}",
-        _same("", "probability", "proof", "test", "trace", "checkpoint")
+        _same(
+            "", "probability", "proof", "test", "trace", "checkpoint", "validation",
+            "epochs_a_priori",
+        )
         | {"stops": ", and give --gap, which every fold is to reach"},
     ),
     "pairs": Way("{name} is for classes that are solved one against the rest{why}",
-                 _same("", "checkpoint")),
+                 _same("", "checkpoint", "epochs_a_priori")),
     "once": Way("only a run with --checkpoint has {name}{why}", _same("", "every", "resume")),
 }  # fmt: skip
 

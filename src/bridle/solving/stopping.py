@@ -287,6 +287,9 @@ class HeldOutLoss(Stop):
         return None
 
 
+STOPPED_FALLING = "the held-out loss stopped falling"
+
+
 @dataclass(frozen=True)
 class ValidationLoss(HeldOutLoss):
     """Stop when the mean loss on held-out rows has not fallen for `patience` records and epochs.
@@ -312,7 +315,7 @@ class ValidationLoss(HeldOutLoss):
             return None
         return Verdict(
             Status.BUDGET,
-            f"after {progress.epoch:.4g} epochs, since the held-out loss stopped falling",
+            f"after {progress.epoch:.4g} epochs, since {STOPPED_FALLING}",
         )
 
 

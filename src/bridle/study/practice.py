@@ -27,11 +27,26 @@ def epochs_a_priori(
     patience: int = 5,
     seed: int = 0,
 ) -> Solution:
-    """Train on all rows for as many epochs as was best on a subsample.
+    """Train on all rows for as many epochs as was best on a subsample: see `best_epochs`."""
+    epochs = best_epochs(
+        problem, solver, sample=sample, max_epochs=max_epochs, patience=patience, seed=seed
+    )
+    return solve(problem, solver, stop=Epochs(epochs), seed=seed)
+
+
+def best_epochs(
+    problem: LinearProblem,
+    solver: str | Solver = "svmsgd",
+    *,
+    sample: int | None = None,
+    max_epochs: int = 50,
+    patience: int = 5,
+    seed: int = 0,
+) -> float:
+    """The number of epochs that was best on a subsample.
 
     Subsamples A and B are disjoint, `sample` rows each (a quarter of the rows, up to 10,000).
-    Trains on A, watching the loss on B; the number of epochs at which that was lowest is then run
-    on all.
+    Trains on A, watching the loss on B: the epochs at which that was lowest.
     """
     m = problem.n_rows
     n = min(m // 4, 10_000) if sample is None else sample
@@ -45,8 +60,7 @@ def epochs_a_priori(
     watch = ValidationLoss(problem.X[b], problem.y[b], patience=patience, loss=problem.loss)
     found = solve(problem.take(a), solver, stop=watch | Epochs(max_epochs), seed=seed)
     losses = found.trace["validation_loss"]
-    epochs = max(1.0, float(found.trace["epoch"][int(np.nanargmin(losses))]))
-    return solve(problem, solver, stop=Epochs(epochs), seed=seed)
+    return max(1.0, float(found.trace["epoch"][int(np.nanargmin(losses))]))
 
 
 def gradient(problem: LinearProblem, w: ArrayLike, b: float = 0.0) -> tuple[Array, float]:

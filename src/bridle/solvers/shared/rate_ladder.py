@@ -65,6 +65,30 @@ def calibrate_rate(
 ) -> float:
     """The rate eta_0 to start with: slightly below the one that most reduces the loss.
 
+    See `rate_costs`.
+    """
+    costs = rate_costs(
+        problem, rates, sample=sample, seed=seed, w=w, b=b, rate=rate, batch=batch,
+        bias_rate=bias_rate, clip=clip,
+    )  # fmt: skip
+    return BELOW * float(rates[int(np.argmin(costs))])
+
+
+def rate_costs(
+    problem: LinearProblem,
+    rates: Sequence[float] = RATES,
+    *,
+    sample: int = 1000,
+    seed: int = 0,
+    w: Array | None = None,
+    b: float = 0.0,
+    rate: RateName = BOTTOU,
+    batch: int = 1,
+    bias_rate: float | None = None,
+    clip: bool = True,
+) -> list[float]:
+    """The ladder: the objective that each of these rates to start with leads to.
+
     Each eta_0 runs one epoch on a subsample, at the schedule `rate` and with the minibatches, the
     rate of the bias and the clip that will be used. Rates are for the objective
     lam/2 |w|^2 + 1/m sum loss. w: the joined weights to start from (see LinearProblem.join).
@@ -74,8 +98,7 @@ def calibrate_rate(
     joined = np.zeros(problem.n_features + 1) if w is None else np.asarray(w, np.float64)
     small = problem.sample(sample, seed % 2**32)
     trial = _trial(small, (joined, b), seed, rate, batch, bias_rate, clip)
-    costs = [trial(float(eta0)) for eta0 in rates]
-    return BELOW * float(rates[int(np.argmin(costs))])
+    return [trial(float(eta0)) for eta0 in rates]
 
 
 def search_eta0(problem: LinearProblem, *, sample: int = 1000, seed: int = 0) -> float:
