@@ -77,6 +77,10 @@ def files(tmp_path_factory):
     for name in ("chunks.txt", "chunks.test.txt"):
         text = sentence + sentence.replace("cat", "dog").replace("the", "a")
         (folder / name).write_text(text, encoding="utf-8")
+    tree = "(S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN dog))))\n"
+    for name in ("wsj.mrg", "wsj.23.mrg"):
+        (folder / name).write_text(tree + tree.replace("cat", "bird"), encoding="utf-8")
+    (folder / "sentences.txt").write_text("a bird sees the cat\n", encoding="utf-8")
     return folder
 
 
