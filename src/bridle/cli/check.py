@@ -152,7 +152,7 @@ def _margins(
     from bridle.study.practice import margin_report
 
     stop = Gap(gap) | Seconds(max_seconds) | Epochs(1000)
-    found = solve(problem, "auto", stop=stop, seed=seed)
+    found = solve(problem, "auto", stop=stop, seed=seed, interrupt="return")
     margins = margin_report(problem, found.w, found.b, found.alpha)
     return {
         "solver": found.solver, "primal": found.certificate.primal, "dual": found.certificate.dual,
