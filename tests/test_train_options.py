@@ -58,7 +58,7 @@ def report(*arguments: Any, **options: Any) -> dict[str, Any]:
 def test_ways_to_several_classes(folder: Path, tmp_path: Path, data: str, multiclass: str) -> None:
     told = report("train", folder / data, tmp_path / "m", "--multiclass", multiclass, "--seed", 3)
     X, y = read_svmlight(folder / data)
-    svc = bridle.LinearSVC(multi_class=multiclass, random_state=3).fit(X, y)
+    svc = bridle.LinearSVC(loss="hinge", multi_class=multiclass, random_state=3).fit(X, y)
     assert told["primal"] == pytest.approx(svc.certificate_.primal, rel=2e-3)
     model = load_model(tmp_path / "m")
     assert model.multi_class == multiclass
@@ -101,7 +101,9 @@ def test_weights_of_rows_count_in_probabilities_and_accuracies(tmp_path: Path) -
     write_arrow(tmp_path / "d.arrow", X, y, weight=weight)
     run("train", tmp_path / "d.arrow", tmp_path / "m", "--probability", "platt", "--seed", 3)
     found = load_model(tmp_path / "m").predict_proba(X)
-    svc = bridle.LinearSVC(probability="platt", random_state=3).fit(X, y, sample_weight=weight)
+    svc = bridle.LinearSVC(loss="hinge", probability="platt", random_state=3).fit(
+        X, y, sample_weight=weight
+    )
     np.testing.assert_allclose(found, svc.predict_proba(X), atol=1e-3)
     told = report("train", tmp_path / "d.arrow", "--folds", 5, "--seed", 3)
     total = told["accuracy"] * weight.sum()
@@ -208,7 +210,9 @@ def test_class_weights_are_those_of_the_estimator(
     X, y = read_svmlight(folder / "three.svm")
     line = ["--weight", "2=3", "--multiclass", multiclass, "--gap", 1e-6]
     told = report("train", folder / "three.svm", tmp_path / "m", *line)
-    svc = bridle.LinearSVC(class_weight={2: 3.0}, multi_class=multiclass, tol=1e-6).fit(X, y)
+    svc = bridle.LinearSVC(
+        loss="hinge", class_weight={2: 3.0}, multi_class=multiclass, tol=1e-6
+    ).fit(X, y)
     assert told["primal"] == pytest.approx(svc.certificate_.primal, rel=1e-5)
     svc.save(tmp_path / "n")
     for model in ("m", "n"):
