@@ -1,11 +1,12 @@
 """How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
 
     python benchmarks/cluster.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64] [--work 0.05,...]
-                                 [--out FOLDER] [--dask 2] [--model-rows 10000,100000]
+                                 [--gather 0] [--out FOLDER] [--dask 2]
+                                 [--model-rows 10000,100000]
     python benchmarks/cluster.py --rate 200000
 
-For every number of parts K and every amount of local work between two exchanges: epochs to a
-certified 1e-3, and rounds. The rows are dealt out at random. --dask also runs processes of a
+For every number of parts K and every amount of local work between two exchanges (0: what Cocoa
+chooses): epochs to a certified 1e-3, rounds, rounds on gathered rows, messages and bytes. The rows are dealt out at random. --dask also runs processes of a
 LocalCluster, measures what a round costs beyond the work of the slowest worker, and compares
 seconds per round with the model
 
@@ -47,19 +48,22 @@ def numbers(kind):
     return lambda text: [kind(part) for part in text.split(",")]
 
 
-def simulate(X, y, C, n_parts, work, max_epochs, max_seconds):
+def simulate(X, y, C, n_parts, solver, max_epochs, max_seconds):
     parts = LocalParts(X, y, n_parts, shuffle=0)
     problem = DistributedProblem(parts, C, bias="regularised")
     stop = Gap(TOL) | Epochs(max_epochs) | Seconds(max_seconds)
-    found = solve(problem, Cocoa(work=work), stop=stop)
+    calls, moved = parts.calls, parts.bytes_moved
+    found = solve(problem, solver, stop=stop)
+    report = problem.sides.report
     return {
-        "C": C, "parts": n_parts, "work": work, "epochs": found.epochs,
-        "rounds": problem.sides.report.rounds,
+        "C": C, "parts": n_parts, "work": solver.work or 0.0, "epochs": found.epochs,
+        "rounds": report.rounds, "gathered": report.gathered, "messages": parts.calls - calls,
+        "bytes": parts.bytes_moved - moved,
         "gap": found.certificate.relative_gap, "converged": found.converged,
     }  # fmt: skip
 
 
-def on_dask(X, y, C, n_workers, work):
+def on_dask(X, y, C, n_workers, solver):
     import dask.bag as db
     from bridle import DaskRows
     from distributed import Client, LocalCluster
@@ -75,13 +79,15 @@ def on_dask(X, y, C, n_workers, work):
         )
         problem = DistributedProblem(rows, C, bias="regularised")
         clock = time.perf_counter()
-        found = solve(problem, Cocoa(work=work), stop=Gap(TOL) | Epochs(500))
+        messages, moved, overhead = rows.rounds, rows.bytes_moved, rows.seconds_overhead
+        found = solve(problem, solver, stop=Gap(TOL) | Epochs(500))
         seconds = time.perf_counter() - clock
+        messages, moved = rows.rounds - messages, rows.bytes_moved - moved
+        overhead, report = rows.seconds_overhead - overhead, problem.sides.report
         return {
-            "C": C, "workers": n_workers, "work": work, "epochs": found.epochs,
-            "rounds": problem.sides.report.rounds, "seconds": seconds,
-            "overhead_per_message_ms": 1e3 * rows.seconds_overhead / rows.rounds,
-            "bytes_per_round_per_worker": rows.bytes_moved / rows.rounds / n_workers,
+            "C": C, "workers": n_workers, "epochs": found.epochs, "seconds": seconds,
+            "rounds": report.rounds, "gathered": report.gathered, "messages": messages,
+            "seconds_overhead": overhead, "bytes": moved,
             "gap": found.certificate.relative_gap,
         }  # fmt: skip
 
@@ -107,7 +113,7 @@ def seconds_a_message(actors, size, n=60):
 def time_rounds(parts, C, work, n):
     """Seconds and passes over the rows, of all parts together, of n rounds after the first."""
     problem = DistributedProblem(parts, C, bias="regularised")
-    rounds, taken, steps = Cocoa(work=work).iterates(problem, rng=_core.Rng(0)), [], []
+    rounds, taken, steps = Cocoa(work=work, gather=0).iterates(problem, rng=_core.Rng(0)), [], []
     for _ in range(n + 1):
         clock = time.perf_counter()
         steps.append(next(rounds).step)
@@ -220,7 +226,8 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=20_000)
     options.add_argument("--C", type=numbers(float), default=[0.1, 1.0])
     options.add_argument("--parts", type=numbers(int), default=[1, 2, 4, 16, 64])
-    options.add_argument("--work", type=numbers(float), default=[0.05, 0.1, 0.3, 1.0])
+    options.add_argument("--work", type=numbers(float), default=[0.0, 0.05, 0.1, 0.3, 1.0])
+    options.add_argument("--gather", type=float, default=Cocoa.gather)
     options.add_argument("--max-times", type=float, default=8.0, help="give up at so many times")
     options.add_argument("--seconds", type=float, default=60.0, help="of a run")
     options.add_argument("--dask", type=int, default=0)
@@ -235,11 +242,12 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     modelled = []
     if args.dask:
-        modelled = check_model(args.model_rows, 0.1, args.dask, args.work)
+        works = [work for work in args.work if work]
+        modelled = check_model(args.model_rows, 0.1, args.dask, works)
     X, y = make_corpus(args.rows)
     alone, cells, measured = {}, [], []
     report = {"alone": alone, "cells": cells, "dask": measured, "model": modelled}
-    print("C  workers  work | epochs  times  rounds  gap")
+    print("C  workers  work | epochs  times  rounds  gathered  messages  MB  gap")
     for C in args.C:
         one = solve(
             LinearProblem(X, y, C, bias="regularised", n_threads=1),
@@ -250,17 +258,19 @@ def main() -> None:
         print(f"{C:g}  one machine | {one.epochs:.4g}  1")
         for n_parts in args.parts:
             for work in args.work:
-                cell = simulate(X, y, C, n_parts, work, args.max_times * one.epochs, args.seconds)
+                solver = Cocoa(work=work or None, gather=args.gather)
+                cell = simulate(X, y, C, n_parts, solver, args.max_times * one.epochs, args.seconds)
                 cells.append(cell)
                 print(
                     f"{C:g}  {n_parts}  {work:g} | {cell['epochs']:.4g}  "
-                    f"{cell['epochs'] / one.epochs:.2f}  {cell['rounds']}  "
+                    f"{cell['epochs'] / one.epochs:.2f}  {cell['rounds']}  {cell['gathered']}  "
+                    f"{cell['messages']}  {cell['bytes'] / 1e6:.3g}  "
                     f"{cell['gap']:.1e}{'' if cell['converged'] else '  gave up'}",
                     flush=True,
                 )
                 (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
         if args.dask:
-            measured.append(on_dask(X, y, C, args.dask, 0.1))
+            measured.append(on_dask(X, y, C, args.dask, Cocoa(gather=args.gather)))
             print(measured[-1], flush=True)
     (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
     if cells:

@@ -14,8 +14,9 @@ from bridle.fitting.fit import gathered
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
+from bridle.rows.cluster import price
 from bridle.rows.cluster.local import LocalParts, PartsLostError
-from bridle.rows.cluster.part import Against, Block, Order, Part
+from bridle.rows.cluster.part import BANDS, Against, Block, Order, Part
 from bridle.rows.cluster.resident import LostError
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 
@@ -88,8 +89,9 @@ def test_the_optimum_of_one_machine_with_a_true_certificate(
 def test_any_amount_of_local_work_converges(corpus, work):
     X, y = corpus
     problem = DistributedProblem(LocalParts(X, y, 4), 0.1)
-    found = solve(problem, Cocoa(work=work), stop=STOP)
+    found = solve(problem, Cocoa(work=work, gather=0), stop=STOP)
     assert found.converged
+    assert problem.sides.report.gathered == 0
     check_certificate(found, X, y, 0.1, loss="hinge", bias="none")
     # Epochs are visits: rows that rest at their bounds are not visited, and buckets are whole.
     assert found.epochs == found.steps / len(y)
@@ -97,13 +99,76 @@ def test_any_amount_of_local_work_converges(corpus, work):
     assert problem.sides.report.rounds >= 2
 
 
-def test_the_dual_never_falls(corpus):
+@pytest.mark.parametrize("gather", [0, 8])
+def test_the_dual_never_falls(corpus, gather):
     X, y = corpus
     found = solve(
-        DistributedProblem(LocalParts(X, y, 8), 1.0), Cocoa(work=0.5), stop=Epochs(10),
-        callbacks=[lambda record: None],
+        DistributedProblem(LocalParts(X, y, 8), 1.0), Cocoa(work=0.5, gather=gather),
+        stop=Epochs(10), callbacks=[lambda record: None],
     )  # fmt: skip
     assert (np.diff(found.trace["dual"]) >= 0).all()
+
+
+@pytest.mark.parametrize(("loss", "bias"), CASES)
+@pytest.mark.parametrize("gather", [0, 0.1, 8])
+def test_late_rounds_are_worked_on_in_one_place(corpus, monkeypatch, loss, bias, gather):
+    """Never, when few rows move, and at once; with a part of several blocks, dense or not."""
+    monkeypatch.setattr(price, "LATENCY", 0.0)
+    X, y = corpus[0][:600], corpus[1][:600]
+    parts = LocalParts(X, y, 3)
+    parts.parts[1] = Part(
+        1, [Block("a", X[200:330], y[200:330]), Block("b", X[330:400], y[330:400])]
+    )
+    problem = DistributedProblem(parts, 0.3, loss=loss, bias=bias)
+    found = solve(problem, Cocoa(work=0.1, gather=gather), stop=Gap(1e-4) | Epochs(600))
+    assert found.converged
+    check_certificate(found, X, y, 0.3, loss=loss, bias=bias)
+    report = problem.sides.report
+    # With the squared hinge rows on the wrong side never rest: of 600 too many move.
+    assert (report.gathered > 0) == (gather == 8 or (gather > 0 and loss == "hinge"))
+    if gather == 8:
+        assert report.rounds + report.gathered <= 30
+
+
+def test_rows_that_may_move_are_those_whose_alpha_is_not_what_the_margin_asks_for():
+    margins = np.array([1.3, 1.3, 1.04, 0.97, 0.7, 0.7, 1.0])
+    alpha = np.array([0.0, 0.2, 0.0, 1.0, 1.0, 0.9, 0.5])
+    part = Part(0, [Block("rows", np.diag(margins), np.ones(7))])
+    part.encode(np.array([-1, 1]))
+    part.open(0, Against(1.0, "hinge", "none", 1.0, 1), 0, None, None)
+    state = part.runs[0].states[0]
+    state.out = [np.arange(7)]
+    state.take_back([alpha])
+    state.out = []
+    near = part.near(0, 1.0, np.ones(8), 0.0)
+    each = 7 * 8 + 16
+    narrowest, widest = [1, 5, 6], range(7)
+    assert near.sizes.tolist() == [7 * each, 5 * each, 5 * each, 5 * each, 3 * each]
+    hinge = np.maximum(0, 1 - margins)
+    assert near.gap == pytest.approx((hinge + alpha * margins - alpha).sum())
+    share = part.gather(0, 1.0, len(BANDS) - 1)
+    assert np.array_equal(share.X[0], np.diag(margins)[narrowest])
+    assert np.array_equal(share.alpha, alpha[narrowest])
+    # What was handed out is taken back in that order, and is not counted again.
+    left = part.accept(0, 1.0, [np.array([0.1, 0.3, 0.4])], np.ones(8), 0.0)
+    assert np.allclose(state.alpha()[narrowest], [0.1, 0.3, 0.4])
+    assert left.sizes.tolist() == [(len(widest) - 3) * each, 2 * each, 2 * each, 2 * each, 0]
+
+
+def test_work_follows_from_the_price_of_a_message(corpus):
+    X, y = corpus
+    small, large = (
+        price.worthwhile_work(DistributedProblem(LocalParts(rows, labels, 2)).sides.begin(None, 0))
+        for rows, labels in ((X, y), (sp.vstack([X] * 8).tocsr(), np.tile(y, 8)))
+    )
+    assert small == pytest.approx(8 * large)
+    # That many epochs take three times as long as the messages.
+    vectors = 2 * 2 * 4 * (X.shape[1] + 1)
+    seconds = small * X.nnz / 2 / price.RATE
+    assert seconds == pytest.approx(3 * (vectors / price.BANDWIDTH + price.LATENCY))
+    for bad in ({"work": 0.0}, {"gather": -1.0}, {"gather": np.inf}):
+        with pytest.raises(ValueError, match=r"work|gather"):
+            Cocoa(**bad)
 
 
 def test_the_same_seed_gives_the_same_bits(corpus):
@@ -162,14 +227,14 @@ class Flaky(LocalParts):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("bias", ["regularised", "free"])
-@pytest.mark.parametrize("keep", [False, True])
-def test_lost_parts_never_make_a_certificate_false(corpus, tmp_path, seed, bias, keep):
+@pytest.mark.parametrize(("keep", "gather"), [(False, 0), (True, 0), (False, 0.05), (True, 1)])
+def test_lost_parts_never_make_a_certificate_false(corpus, tmp_path, seed, bias, keep, gather):
     X, y = corpus
-    parts = Flaky(X, y, 4, seed=seed)
+    parts = Flaky(X, y, 4, seed=seed, chance=0.2 if gather else 0.05)
     checkpoint = tmp_path if keep else None
     problem = DistributedProblem(parts, 0.3, bias=bias, checkpoint=checkpoint)
     parts.calm = False
-    found = solve(problem, stop=STOP)
+    found = solve(problem, Cocoa(work=0.05, gather=gather), stop=STOP)
     parts.calm = True
     assert found.converged
     assert problem.sides.report.losses
@@ -280,7 +345,7 @@ def test_bad_blocks_are_named():
         DistributedProblem(LocalParts(X, np.ones(4), 2))
     with pytest.raises(ValueError, match="hard margin"):
         solve(DistributedProblem(LocalParts(X, y, 2), np.inf))
-    with pytest.raises(ValueError, match="needs the rows range by range"):
+    with pytest.raises(ValueError, match="needs rows in this process"):
         solve(DistributedProblem(LocalParts(X, y, 2)), "dcd")
 
 

@@ -19,6 +19,9 @@ the parts' models add up to the curvature that the summed step really had. One n
 features would be that of the frequent ones, on which most parts agree, and hold back the many rare
 ones, which only one part has at a time.
 
+Once the rows that still move are few, they are copied to one place and solved there, with the
+others where they are (see `bridle.rows.cluster.gathered`).
+
 The bias is the proximal point method's, as in dcd, shared by all parts like w.
 """
 
@@ -34,6 +37,9 @@ from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import ROUNDS
+from bridle.rows.cluster.gathered import Gathered
+from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.price import message_bytes, worthwhile_work
 from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
@@ -49,11 +55,15 @@ class Cocoa(Solver):
     """Dual coordinate descent by parts, for rows that are spread over machines.
 
     work: epochs that a part works on its own rows between two exchanges. Little is what saves
-    epochs, much is what saves exchanges.
+    epochs, much is what saves exchanges. None: so many that messages are a quarter of the time, by
+    a model (see `bridle.rows.cluster.price`), but no more than one.
+    gather: once the rows that still move are no more to send than so many rounds, they are solved
+    in one place; 0: never.
     bucket: as in dcd.
     """
 
-    work: float = 0.05
+    work: float | None = None
+    gather: float = 8.0
     bucket: int = 32
 
     name: ClassVar[str] = "cocoa"
@@ -62,8 +72,10 @@ class Cocoa(Solver):
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
-        if not 0 < self.work < np.inf:
+        if self.work is not None and not 0 < self.work < np.inf:
             raise ValueError(f"work must be positive and finite, got {self.work}")
+        if not 0 <= self.gather < np.inf:
+            raise ValueError(f"gather must be finite and not negative, got {self.gather}")
         if self.bucket < 1:
             raise ValueError(f"bucket must be at least 1, got {self.bucket}")
 
@@ -72,26 +84,50 @@ class Cocoa(Solver):
     ) -> Iterates:
         """One iterate after each round."""
         run = problem.sides.begin(start, rng.below(2**31))
-        caution, seen = self._measures(run)
+        rounds = _Rounds(self, run, rng)
         step = 0
         while True:
-            steps = run.visit(caution.news(), epochs=self.work, bucket=self.bucket)
-            if steps is None:  # a part was lost: what was measured is of another time
-                caution, seen = self._measures(run)
+            try:
+                visits, estimate = rounds.one()
+            except PartsLostError as lost:  # what was measured is of another time
+                run.recover(lost)
+                rounds = _Rounds(self, run, rng)
                 continue
-            line = Line.along(run, steps)
-            run.move(line.eta, line.step, line.balance)
-            caution.learn(line)
-            step += sum(one.visits for one in steps)
-            estimate = seen.add(steps, run)
+            step += visits
             certificate = yield Iterate(
                 step, step / run.n_useful, run.w, run.b, gap_estimate=estimate
             )
             if certificate is not None:
-                seen.learn(certificate)
+                rounds.seen.learn(certificate)
 
-    def _measures(self, run: ClusterRun) -> tuple[Caution, _Seen]:
-        return Caution(len(run.parts), len(run.w) + 1, self.work), _Seen(self.work, run)
+
+class _Rounds:
+    """On all parts or, once few rows move, on these rows in one place."""
+
+    def __init__(self, solver: Cocoa, run: ClusterRun, rng: _core.Rng) -> None:
+        self.run, self.rng, self.bucket = run, rng, solver.bucket
+        self.work = min(1.0, worthwhile_work(run)) if solver.work is None else solver.work
+        self.caution = Caution(len(run.parts), len(run.w) + 1, self.work)
+        self.seen = _Seen(self.work, run)
+        self.here = Gathered(run, solver.gather * message_bytes(run))
+        # Rounds until the next look at how many rows still move: from zero, all do for an epoch.
+        self.patience = self.seen.per_epoch if run.start is None else 0
+
+    def one(self) -> tuple[int, float | None]:
+        """Visits, and a guess at the gap."""
+        if self.patience == 0 and self.here.most_bytes > 0:
+            if self.here.fetch():
+                visits = self.here.solve(self.rng, self.bucket)
+                self.run.sides.report.gathered += 1
+                return visits, self.seen.known(self.here.gap, self.run)
+            self.patience = self.seen.per_epoch
+        self.patience -= 1
+        run = self.run
+        steps = run.visit(self.caution.news(), epochs=self.work, bucket=self.bucket)
+        line = Line.along(run, steps)
+        run.move(line.eta, line.step, line.balance)
+        self.caution.learn(line)
+        return sum(one.visits for one in steps), self.seen.add(steps, run)
 
 
 @dataclass(frozen=True)
@@ -164,8 +200,9 @@ class _Seen:
     """
 
     def __init__(self, work: float, run: ClusterRun) -> None:
-        self.gaps: deque[float] = deque(maxlen=max(1, round(1 / work)))
-        self.inside: deque[int] = deque(maxlen=self.gaps.maxlen)
+        self.per_epoch = max(1, round(1 / work))
+        self.gaps: deque[float] = deque(maxlen=self.per_epoch)
+        self.inside: deque[int] = deque(maxlen=self.per_epoch)
         self.rounds = 0
         self.correction = 1.0
         self.memory = 1 - 0.3 * min(work, 1.0)
@@ -177,15 +214,22 @@ class _Seen:
         self.gaps.append(sum(one.gap for one in steps))
         self.inside.append(sum(one.inside for one in steps))
         self.rounds += 1
-        if self.rounds % (self.gaps.maxlen or 1) == 0:
+        if self.rounds % self.per_epoch == 0:
             run.bias.recentre(run.sigma(sum(self.inside)))
         if not np.isfinite(self.primal):
             return None
-        if len(self.gaps) < (self.gaps.maxlen or 1):
+        if len(self.gaps) < self.per_epoch:
             return np.inf if run.start is None else None
         self.correction **= self.memory  # what a certificate showed was of that time
         self.guess = (max(0.0, sum(self.gaps)) + float(run.bias.gap)) / self.primal
         return self.correction * self.guess
+
+    def known(self, gap: float, run: ClusterRun) -> float | None:
+        """The same, where the gap of all rows is known at the very point."""
+        if not np.isfinite(self.primal):
+            return None
+        self.guess = (max(0.0, gap) + float(run.bias.gap)) / self.primal
+        return self.guess
 
     def learn(self, certificate: Any) -> None:
         self.primal = certificate.primal

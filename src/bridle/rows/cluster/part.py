@@ -100,6 +100,27 @@ class Step:
     inside: int
 
 
+# A row may move if its margin need change no more than this for it: how far to look, widest first.
+BANDS = (0.5, 0.2, 0.1, 0.05, 0.0)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Rows that may move, with their signed costs and dual variables."""
+
+    X: tuple[NDArray[Any], ...]  # lengths, columns and values, or one dense block
+    signed_cost: Array
+    alpha: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Near:
+    """The bytes of the rows that may move, for each band, and the gap of all rows."""
+
+    sizes: Array
+    gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D
+
+
 class Part:
     """Rows and alpha. n_threads is for passes over the rows; coordinate descent has one."""
 
@@ -214,6 +235,39 @@ class Part:
             balance += inner(alpha, own.y)
             inside += int(np.count_nonzero((alpha > 0) & (alpha < own.upper)))
         return w, balance, float(inside)
+
+    def near(self, run: int, kept: float, w: Array, b: float) -> Near:
+        """Keep that much of the last step, and look which rows may move."""
+        state = self.runs[run]
+        state.keep(kept)
+        for own in state.states:
+            own.out = []
+        return self._near(run, w, b)
+
+    def _near(self, run: int, w: Array, b: float) -> Near:
+        found = [own.near(w, b) for own in self.runs[run].states]
+        sizes = np.sum([one.sizes for one in found], axis=0)
+        return Near(sizes, sum(one.gap for one in found))
+
+    def gather(self, run: int, kept: float, band: int) -> Share:
+        """The rows that `near` found in a band."""
+        shares = [own.hand_out(band) for own in self.runs[run].states]
+        columns = zip(*(share.X for share in shares), strict=True)
+        return Share(
+            tuple(np.concatenate(column) for column in columns),
+            np.concatenate([share.signed_cost for share in shares]),
+            np.concatenate([share.alpha for share in shares]),
+        )
+
+    def accept(self, run: int, kept: float, alphas: list[NDArray[Any]], w: Array, b: float) -> Near:
+        """New dual variables of each part's rows that were handed out; which others may move."""
+        states = self.runs[run].states
+        # They went share by share, and in each block by block.
+        lengths = np.array([[len(chosen) for chosen in own.out] for own in states])
+        pieces = np.split(alphas[self.number], np.cumsum(lengths.T)[:-1])
+        for k, own in enumerate(states):
+            own.take_back(pieces[k :: len(states)])
+        return self._near(run, w, b)
 
     def totals(self, run: int, kept: float) -> tuple[float, float]:
         """Keep that much of the last step: sum alpha_i of the rows above and below."""
@@ -342,6 +396,21 @@ class _Rows:
             weight = weight * np.array(against.class_weight)[self.codes]
         return Piece.of(self.rows, y, against.C, weight, loss_from(against.loss), slice(0, len(y)))
 
+    @property
+    def row_bytes(self) -> Array:
+        """Of each row: its columns and values, its length, cost and dual variable."""
+        if not is_sparse(self.X):
+            return np.full(self.n_rows, self.X.shape[1] * self.X.itemsize + 16.0)
+        entry = self.X.indices.itemsize + self.X.data.itemsize
+        return np.asarray(np.diff(self.X.indptr) * float(entry) + 16.0)
+
+    def take(self, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
+        """Lengths, columns and values of some rows, or these rows of a dense matrix."""
+        if not is_sparse(self.X):
+            return (self.X[chosen],)
+        found = self.X[chosen]
+        return np.diff(found.indptr).astype(np.int32), found.indices, found.data
+
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, values and label of a row."""
         if not is_sparse(self.X):
@@ -361,6 +430,8 @@ class _State:
     whole_gap: float = np.inf  # when all rows were last visited
     epoch_gap: float = 0.0  # seen in the epoch at hand
     look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
+    out: list[NDArray[np.intp]] = field(default_factory=list)  # rows that were handed out
+    band: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))  # see `near`
 
     @classmethod
     def start(cls, block: _Rows, against: Against, alpha: Array | None, ratio: float) -> _State:
@@ -368,10 +439,7 @@ class _State:
         start = np.zeros(len(piece.y))
         if alpha is not None:
             start = np.clip(rescaled(alpha, piece.upper, ratio, loss), 0.0, piece.upper)
-        descent = _core.steps.dcd_part(
-            block.rows.view, loss.struct, piece.signed_cost, block.rows.squared_norms, start
-        )
-        return cls(block, piece, loss, descent)
+        return cls(block, piece, loss, _descent(piece, loss, start))
 
     @property
     def y(self) -> Array:
@@ -391,6 +459,39 @@ class _State:
         out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
         return np.clip(out, 0.0, self.upper)  # float32 may have rounded past the bound
 
+    def near(self, w: Array, b: float) -> Near:
+        """Of these rows; those that were handed out are not counted."""
+        margins = self.y * (self.block.rows.scores(w.astype(np.float64)) + b)
+        alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
+        # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
+        self.band = np.full(len(alpha), -1, np.int8)
+        for k, width in enumerate(BANDS):
+            most, least = (self.cost * self.loss.slope(margins + d) for d in (-width, width))
+            self.band[(alpha < most - room) | (alpha > least + room)] = k
+        for chosen in self.out:
+            self.band[chosen] = -1
+        sizes = self.block.row_bytes
+        gap = weighted_sum(self.cost, self.loss.value(margins)) + inner(alpha, margins)
+        return Near(
+            np.array([sizes[self.band >= k].sum() for k in range(len(BANDS))]),
+            gap - self.loss.dual_value(alpha, self.cost),
+        )
+
+    def hand_out(self, band: int) -> Share:
+        """The rows that `near` found in a band."""
+        chosen = np.flatnonzero(self.band >= band)
+        self.out.append(chosen)
+        alpha = self.alpha()[chosen].astype(self.block.X.dtype)
+        return Share(self.block.take(chosen), self.piece.signed_cost[chosen], alpha)
+
+    def take_back(self, pieces: list[NDArray[Any]]) -> None:
+        """New dual variables of the rows that were handed out: the descent begins anew."""
+        alpha = self.alpha()
+        for chosen, new in zip(self.out, pieces, strict=True):
+            alpha[chosen] = new
+        self.descent = _descent(self.piece, self.loss, alpha)
+        self.whole_gap, self.epoch_gap = np.inf, 0.0
+
     def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""
         # The last weight is the constant feature's, of which these rows know nothing: it is b.
@@ -406,6 +507,13 @@ class _State:
         """Sum C_i loss at the scores last judged, with a bias more."""
         look = self.look.shifted(b) if b != 0 else self.look
         return loss_at(self.piece, self.loss, look.scores, look.error)
+
+
+def _descent(piece: Piece, loss: Loss, alpha: Array) -> Any:
+    rows = piece.rows
+    return _core.steps.dcd_part(
+        rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha
+    )
 
 
 @dataclass

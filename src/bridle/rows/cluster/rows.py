@@ -35,6 +35,7 @@ class Report:
     """What the talk with the parts cost."""
 
     rounds: int = 0
+    gathered: int = 0  # rounds that were worked on in one place
     certificates: int = 0
     losses: list[str] = field(default_factory=list)  # parts that were lost, in words
 

@@ -48,6 +48,7 @@ class ClusterRun:
         self.kept = 1.0  # of the last step, to be sent with the next message
         self.caution: NDArray[Any] | None = None
         self.told = False  # whether all parts know the caution
+        self.recoveries = 0  # how often parts were lost
         self.w = np.zeros(sides.rows.n_features)
         self.bias = _core.steps.ProximalBias(
             sides.bias_precision, 0.0 if start is None else start.b
@@ -71,19 +72,30 @@ class ClusterRun:
         """P(0), every row costing C_i there."""
         return self.mean_cost * self.sides.rows.n_rows
 
-    def visit(self, caution: Array | None, **order: Any) -> list[Step] | None:
-        """A round. None if a part was lost: w is then made of what is left."""
+    @property
+    def n_features(self) -> int:
+        """The weights that the parts know of."""
+        return len(self.w)
+
+    def vector(self) -> Array:
+        """w, as the parts want it: with a weight for a constant feature."""
+        return np.append(self.w, 0.0)
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """A message to all parts, who keep of the last step what they should."""
+        answers = self.parts.call(method, self.number, self.kept, *arguments)
+        self.kept = 1.0
+        return answers
+
+    def visit(self, caution: Array | None, **order: Any) -> list[Step]:
+        """A round; PartsLostError if a part was lost."""
         dtype = self.sides.rows.dtype
-        w = np.append(self.w, 0.0).astype(dtype)
         if caution is not None:
             self.caution, self.told = caution.astype(dtype), False
         told = None if self.told else self.caution
+        w = self.vector().astype(dtype)
         message = Order(self.kept, w, self.b, float(self.bias.response), told, **order)
-        try:
-            steps = self.parts.call("visit", self.number, message)
-        except PartsLostError as lost:
-            self.recover(lost)
-            return None
+        steps = self.parts.call("visit", self.number, message)
         self.told = True
         self.sides.report.rounds += 1
         return steps
@@ -109,8 +121,7 @@ class ClusterRun:
         sides, free = self.sides, self.sides.free
         scales = (1.0, 1.0)
         if free:
-            up, down = np.sum(self.parts.call("totals", self.number, self.kept), axis=0)
-            self.kept = 1.0
+            up, down = np.sum(self.call("totals"), axis=0)
             scales = balance(float(up), float(down))
         w = np.array(iterate.w, np.float64)
         snapshot = next(_numbers)
@@ -163,6 +174,7 @@ class ClusterRun:
     def recover(self, lost: PartsLostError) -> None:
         """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
         self.told = False
+        self.recoveries += 1
         while True:
             self.sides.report.losses.append(str(lost))
             for ref in self.alphas:
