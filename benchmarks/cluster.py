@@ -6,9 +6,9 @@
     python benchmarks/cluster.py --rate 200000
 
 For every number of parts K and every amount of local work between two exchanges (0: what Cocoa
-chooses): epochs to a certified 1e-3, rounds, rounds on gathered rows, messages and bytes. The rows are dealt out at random. --dask also runs processes of a
-LocalCluster, measures what a round costs beyond the work of the slowest worker, and compares
-seconds per round with the model
+chooses): epochs to a certified 1e-3, rounds, rounds on gathered rows, messages and bytes. The rows
+are dealt out at random. --dask also runs processes of a LocalCluster, measures what a
+round costs beyond the work of the slowest worker, and compares seconds per round with the model
 
     t = work N / (K r) + 2 K d b / B + t0,
 
