@@ -127,7 +127,7 @@ def test_several_classes_and_the_path(client, corpus):
     X, _ = corpus
     y = np.random.default_rng(0).integers(0, 3, X.shape[0])
     rows = DaskRows(client, bag(X, y))
-    model = LinearSVC(0.05).fit(rows)
+    model = LinearSVC(0.05, loss="hinge").fit(rows)
     assert model.coef_.shape == (3, X.shape[1])
     for k in range(3):
         one = LinearProblem(X, np.where(y == k, 1, -1), 0.05, bias="regularised")
@@ -221,7 +221,7 @@ def test_a_worker_that_dies_after_the_last_certificate(client, corpus):
         if record.relative_gap <= 1e-3:
             os.kill(victim, signal.SIGKILL)
 
-    model = LinearSVC(0.5, store_dual=True, random_state=0, callback=kill)
+    model = LinearSVC(0.5, loss="hinge", store_dual=True, random_state=0, callback=kill)
     with pytest.warns(RuntimeWarning, match="there is no dual_coef_: these dual variables were"):
         model.fit(rows)
     assert not hasattr(model, "dual_coef_")
@@ -243,7 +243,7 @@ def test_warm_starts_and_pickles(client, corpus):
 
     X, y = corpus
     rows = DaskRows(client, bag(X, y))
-    model = LinearSVC(0.5, warm_start=True, random_state=0, tol=1e-4).fit(rows)
+    model = LinearSVC(0.5, loss="hinge", warm_start=True, random_state=0, tol=1e-4).fit(rows)
     cold = model.n_iter_
     assert model.fit(rows).n_iter_ < cold
     model.set_params(C=0.6).fit(rows)
