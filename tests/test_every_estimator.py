@@ -165,7 +165,7 @@ def test_defaults_that_say_what_scikit_learns_say():
     assert np.array_equal(joint.coef_, hinge.coef_)
 
 
-def test_queries_by_name_by_size_and_by_weight():
+def test_queries_by_name_and_by_size():
     X, y = two(n=60)
     qid = np.repeat([3, 1, 2], 20)
     plain = RankSVM("pairs").fit(X, y, qid)
@@ -173,15 +173,10 @@ def test_queries_by_name_by_size_and_by_weight():
     sizes = RankSVM("pairs").fit(X, y, group=[20, 20, 20])
     assert np.array_equal(plain.coef_, names.coef_)
     assert np.array_equal(plain.coef_, sizes.coef_)
-    weighted = RankSVM("pairs").fit(X, y, qid, query_weight=[1.0, 2.0, 3.0])
-    by_row = RankSVM("pairs").fit(X, y, qid, sample_weight=np.repeat([1.0, 2.0, 3.0], 20))
-    assert np.array_equal(weighted.coef_, by_row.coef_)
     assert bridle.metrics.queries(["b", "b", "a"]).tolist() == ["b", "a"]
     for wrong, options in {
         "add up to 59": {"group": [20, 39]},
         "one of qid, group": {"group": [60], "qid": qid},
-        "differs within a query, in row 1": {"sample_weight": np.arange(60.0), "qid": qid},
-        "not both": {"sample_weight": np.ones(60), "query_weight": [1, 1, 1], "qid": qid},
     }.items():
         with pytest.raises(ValueError, match=wrong):
             RankSVM("pairs").fit(X, y, **options)

@@ -334,7 +334,7 @@ BAD = {
     "scattered": ({"qid": [1, 2, 1, 2]}, "query 1 do not stand together: it .* in row 2"),
     "fraction": ({"qid": [1, 1, 1.5, 1.5]}, "whole numbers"),
     "nan qid": ({"qid": [1, 1, np.nan, 2]}, "qid contains NaN"),
-    "text qid": ({"qid": ["a"] * 4}, "whole numbers"),
+    "dates as qid": ({"qid": np.array(["2020-01-01"] * 4, "M8[D]")}, "whole numbers or names"),
     "short qid": ({"qid": [1, 1]}, "one number for each of the 4 rows"),
     "one class": ({"y": [1, 1, 0, 0]}, "nothing to learn: none of the 2 queries"),
     "one grade": ({"y": [1, 1, 2, 2], "loss": "pairs"}, "nothing to learn"),

@@ -20,12 +20,13 @@ from bridle.matrix.door import check_matrix, is_sparse
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
 from bridle.objective.metrics import mean
-from bridle.objective.queries import ids_of_group, query_offsets, query_weights
+from bridle.objective.queries import ids_of_group
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
+from bridle.solving.stopping import Status
 from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
 from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
@@ -146,19 +147,16 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         query_weight: ArrayLike | None = None,
         *,
         group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
     ) -> RankSVM:
         """Learn from documents X of relevance y.
 
         qid: the query of each row, whole numbers or names; the rows of a query stand together.
         group: instead, the number of rows of each query, in order, as LightGBM and XGBoost have it.
         None of them, and no `qid_column`: all rows are one query, with a warning. query_weight:
-        one for each query, in their order; sample_weight: the same for each row.
+        one for each query, in their order.
         """
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
         X, qid = self._take_queries(X, self._queries(X, qid, group))
-        if sample_weight is not None:
-            query_weight = self._query_weight(sample_weight, query_weight, qid, X.shape[0])
         task = ranking_task(
             X, y, qid, self.C, loss=self.loss, threshold=self.threshold, normalise=self.normalise,
             query_weight=query_weight, n_threads=self._threads,
@@ -170,7 +168,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
                 "documents are all relevant or all not"
             )
         self._fit(task)
-        if not self.coef_.any():
+        if self.status_ is Status.CONVERGED and not self.coef_.any():
             warnings.warn(NOTHING, UserWarning, stacklevel=3)
         return self
 
@@ -182,12 +180,6 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         if qid is None and self.qid_column is None:
             warnings.warn(ONE_QUERY, UserWarning, stacklevel=4)
         return qid
-
-    def _query_weight(self, sample_weight: Any, query_weight: Any, qid: Any, n_rows: int) -> Array:
-        if query_weight is not None:
-            raise ValueError("give query_weight or sample_weight, not both")
-        offsets = np.array([0, n_rows]) if qid is None else query_offsets(qid, n_rows)
-        return query_weights(sample_weight, offsets)
 
     def _show(self, model: RankingModel) -> None:
         if self.qid_column is not None:

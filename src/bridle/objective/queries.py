@@ -51,19 +51,6 @@ def ids_of_group(group: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def query_weights(sample_weight: ArrayLike, offsets: Offsets) -> Array:
-    """The weight of each query, from those of its rows, which must agree."""
-    weights = check_vector(sample_weight, int(offsets[-1]), "sample_weight")
-    own: Array = weights[offsets[:-1]]
-    differs = np.flatnonzero(weights != np.repeat(own, np.diff(offsets)))
-    if len(differs):
-        raise ValueError(
-            f"sample_weight differs within a query, in row {differs[0]}: a query is learned from "
-            "as a whole"
-        )
-    return own
-
-
 def check_grades(y: ArrayLike, n_rows: int) -> Array:
     """Relevance grades: finite numbers."""
     grades = np.asarray(y)
