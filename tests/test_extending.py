@@ -213,9 +213,9 @@ def test_a_solver_of_ones_own():
     assert problem.primal(found.w, found.b) == pytest.approx(found.certificate.primal)
     assert problem.dual(found.alpha) == pytest.approx(found.certificate.dual)
     assert bridle.compare(problem, [Dual(eta=0.2), "dcd"], gap=GAP).runs[0].name == Dual.name
-    fitted = bridle.LinearSVC(
-        0.05, loss="hinge", solver=Dual(eta=0.2), tol=GAP, max_iter=5000
-    ).fit(X, y)
+    fitted = bridle.LinearSVC(0.05, loss="hinge", solver=Dual(eta=0.2), tol=GAP, max_iter=5000).fit(
+        X, y
+    )
     assert fitted.certificate_.relative_gap <= GAP
     with pytest.raises(
         ValueError, match="dual-gradient needs a linear problem with a loss for each row"
