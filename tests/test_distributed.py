@@ -16,9 +16,12 @@ from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
 from bridle.rows.cluster import price
 from bridle.rows.cluster.local import LocalParts, PartsLostError
-from bridle.rows.cluster.part import BANDS, Against, Block, Order, Part
+from bridle.rows.cluster.packed import pack, unpack, weight_of
+from bridle.rows.cluster.part import BANDS, Against, Block, Near, Order, Part
 from bridle.rows.cluster.resident import LostError
 from bridle.solvers.cocoa import Caution, Cocoa, Line
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TOL = 1e-3
 STOP = Gap(TOL) | Epochs(300)
@@ -169,6 +172,41 @@ def test_work_follows_from_the_price_of_a_message(corpus):
     for bad in ({"work": 0.0}, {"gather": -1.0}, {"gather": np.inf}):
         with pytest.raises(ValueError, match=r"work|gather"):
             Cocoa(**bad)
+
+
+@given(st.integers(0, 2000), st.floats(0, 1), st.sampled_from([0.0, 3.0, -1e-30]), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_packed_messages_are_the_same(size, share, most, single):
+    rng = np.random.default_rng(size)
+    vector = np.where(rng.random(size) < share, rng.normal(size=size), most)
+    vector = vector.astype(np.float32 if single else np.float64)
+    sent = pack((1, [vector, Near(vector, 2.0)], "w", {"a": 1}))
+    one, (two, near), *rest = unpack(sent)
+    for found in (two, near.sizes):
+        assert np.array_equal(found, vector)
+        assert found.dtype == vector.dtype
+    assert (one, near.gap, rest) == (1, 2.0, ["w", {"a": 1}])
+    assert weight_of(sent) <= 2 * vector.nbytes
+    if share < 0.2 and size > 300:
+        assert weight_of(sent) < vector.nbytes
+
+
+def test_a_round_weighs_no_more_than_the_features_that_parts_have(corpus):
+    """Of w, caution and step only what is not zero travels, in the precision of the data."""
+    X, y = corpus[0][:60], corpus[1][:60]
+    parts = LocalParts(X, y, 2)
+    problem = DistributedProblem(parts, 0.5)
+    before = parts.bytes_moved
+    rounds = Cocoa(work=0.5, gather=0).iterates(problem, rng=_core.Rng(0))
+    next(rounds)
+    own = sum(np.unique(X[half].indices).size for half in (slice(0, 30), slice(30, 60)))
+    # From zero: the first w, all dual variables and one caution for all features weigh nothing.
+    assert 0 < parts.bytes_moved - before <= 8 * own
+    before, known = parts.bytes_moved, np.unique(X.indices).size
+    next(rounds)
+    told = 2 * 8 * known * 2  # w, and a caution for each feature of which something is known
+    assert 0 < parts.bytes_moved - before <= told + 8 * own
+    assert told + 8 * own < 2 * 2 * 4 * X.shape[1]  # what dense vectors would weigh
 
 
 def test_the_same_seed_gives_the_same_bits(corpus):

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 from bridle import __version__
-from bridle.rows.cluster.local import PartsLostError, weight_of
+from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Block, Part
 
 # Seconds: between two looks at whether a silent worker lives; how long to wait for a worker that
@@ -37,13 +38,14 @@ class Source:
 
 
 class RemotePart(Part):
-    """A part that says how long it worked."""
+    """A part that says how long it worked. Messages travel packed."""
 
-    def timed(self, method: str, arguments: tuple[Any, ...]) -> tuple[float, Any]:
+    def timed(self, method: str, message: Any) -> tuple[float, Any]:
         """The seconds that a method took here, and its answer."""
+        arguments = unpack(message)
         clock = time.perf_counter()
         answer = getattr(self, method)(*arguments)
-        return time.perf_counter() - clock, answer
+        return time.perf_counter() - clock, pack(answer)
 
 
 def make_part(
@@ -139,7 +141,8 @@ class DaskRows:
         """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
         chosen = list(range(len(self)) if only is None else only)
         clock = time.perf_counter()
-        calls = [self._send(k, method, arguments) for k in chosen]
+        message, moved = pack(arguments), 0
+        calls = [self._send(k, method, message) for k in chosen]
         answers, slowest, lost = [], 0.0, []
         for k, call in zip(chosen, calls, strict=True):
             try:
@@ -148,22 +151,23 @@ class DaskRows:
                 lost.append(k)
                 continue
             slowest = max(slowest, seconds)
-            answers.append(answer)
+            moved += weight_of(message) + weight_of(answer)
+            answers.append(unpack(answer))
         if lost:
             raise PartsLostError(lost, "; ".join(self._replace(k) for k in lost))
         self.rounds += 1
         self.seconds_overhead += time.perf_counter() - clock - slowest
-        self.bytes_moved += len(answers) * weight_of(arguments) + sum(map(weight_of, answers))
+        self.bytes_moved += moved
         return answers
 
     def close(self) -> None:
         """Let the workers forget the rows."""
         self._actors = []
 
-    def _send(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+    def _send(self, k: int, method: str, message: Any) -> Any:
         try:
             with self.client.as_current():  # actors look for a client of their own
-                return self._actors[k].timed(method, arguments)
+                return self._actors[k].timed(method, message)
         except RuntimeError:  # Dask knows already that the worker is gone
             return None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.door import as_matrix
+from bridle.rows.cluster.packed import pack, weight_of
 from bridle.rows.cluster.part import Block, Part
 
 
@@ -53,18 +54,9 @@ class LocalParts:
         chosen = range(len(self)) if only is None else only
         self.calls += 1
         answers = [getattr(self.parts[k], method)(*arguments) for k in chosen]
-        self.bytes_moved += len(answers) * weight_of(arguments) + sum(map(weight_of, answers))
+        self.bytes_moved += len(answers) * weight_of(pack(arguments)) + weight_of(pack(answers))
         return answers
 
     def lose(self, k: int) -> None:
         """What happens when a worker dies: the rows are read again, and nothing else is known."""
         self.parts[k] = Part(k, [self._blocks[k]])
-
-
-def weight_of(message: Any) -> int:
-    """The bytes of the arrays in a message."""
-    if isinstance(message, np.ndarray):
-        return int(message.nbytes)
-    if isinstance(message, list | tuple):
-        return sum(map(weight_of, message))
-    return sum(map(weight_of, vars(message).values())) if hasattr(message, "__dict__") else 0
