@@ -86,6 +86,9 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "combine_and_score": (rows.combine_and_score, lambda: {
         "rows": csr(), "coefficients": ones(), "out": ones(5), "w": ones(5), "scores": ones(),
         "n_threads": 2}),
+    "combine_and_score_all": (rows.combine_and_score_all, lambda: {
+        "rows": csr(), "coefficients": np.ones((2, N)), "out": np.ones((2, 5)),
+        "w": np.ones((2, 5)), "scores": np.ones((2, N)), "n_threads": 2}),
     "weighted_gram": (rows.weighted_gram, lambda: {
         "rows": csr(), "weights": ones(), "out": np.ones((5, 5)), "n_threads": 2}),
     "append_rows": (rows.append_rows, lambda: {
@@ -101,7 +104,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         "curvature": 1.0}),
     "clipped_sum": (steps.clipped_sum, lambda: {
         "p": ones(), "e": ones(), "t": 0.5, "alpha": ones(), "sigma": ones(), "upper": ones(),
-        "y": signs()}),
+        "y": signs(), "n_threads": 2}),
     "simplex_qp": (steps.simplex_qp, lambda: {
         "gram": np.eye(4), "r": ones(4), "group": np.array([0, 0, 1, 1]), "caps": ones(2),
         "beta": np.zeros(4), "tolerance": 1e-6}),
@@ -112,6 +115,9 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "dual_coordinate_descent": (steps.dual_coordinate_descent, lambda: {
         "rows": csr(), "loss": "hinge", "signed_cost": signs(), "squared_norms": ones(),
         "alpha": np.zeros(N), "bias": 0.0, "bias_precision": 1.0, "n_blocks": 2, "n_threads": 2}),
+    "class_descents": (steps.class_descents, lambda: {
+        "rows": csr(), "loss": "hinge", "cost": ones(), "codes": np.arange(N) % 3,
+        "squared_norms": ones(), "n_classes": 3, "bias_precision": 1.0, "n_threads": 2}),
     "dcd_part": (steps.dcd_part, lambda: {
         "rows": csr(), "loss": "hinge", "signed_cost": signs(), "squared_norms": ones(),
         "alpha": np.zeros(N)}),
@@ -195,6 +201,13 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "sample": lambda: {"rng": _core.Rng(0), "n": 5},
         "sample_resting": lambda: {"rng": _core.Rng(0), "n": 5},
         "alpha": lambda: {"out": ones()}, "weights": lambda: {"out": ones(5)}, "unshrink": dict,
+    },
+    "ClassDescents": {
+        "visit": lambda: {"rng": _core.Rng(0), "bucket": 2, "share": 0.5},
+        "sample": lambda: {"rng": _core.Rng(0), "n": 5}, "report": lambda: {"k": 1},
+        "run": lambda: {"k": 1, "running": False}, "unshrink": lambda: {"k": 1},
+        "bias": lambda: {"k": 1}, "alone": lambda: {"k": 1},
+        "alpha": lambda: {"k": 1, "out": ones()}, "weights": lambda: {"k": 1, "out": ones(5)},
     },
     "DcdPart": {
         "visit": lambda: {"rng": _core.Rng(0), "bucket": 2, "share": 0.5, "w": ones(5), "bias": 0.0,

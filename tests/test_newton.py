@@ -175,7 +175,7 @@ def test_one_class_of_no_weight(name, bias):
 def test_sizes_are_checked():
     one, two = np.ones(1), np.ones(2)
     with pytest.raises(ValueError, match="sigma has 1 entries, expected 2"):
-        _core.steps.clipped_sum(two, two, 0.0, two, one, two, two)
+        _core.steps.clipped_sum(two, two, 0.0, two, one, two, two, 1)
     problem = matrix.small_problem()
     with pytest.raises(ValueError, match="out has 3 entries"):
         _core.rows.weighted_gram(problem.rows.view, np.ones(problem.n_rows), np.zeros((3, 3)), 1)

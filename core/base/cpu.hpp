@@ -11,6 +11,9 @@
 #include <immintrin.h>
 #define BRIDLE_V3 __attribute__((target("arch=x86-64-v3")))
 #define BRIDLE_V4 __attribute__((target("arch=x86-64-v4")))
+#else
+#define BRIDLE_V3
+#define BRIDLE_V4
 #endif
 
 #if defined(BRIDLE_X86) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)

@@ -161,6 +161,7 @@ void bind_sums(nb::module_ &sums);
 void bind_rows(nb::module_ &rows);
 void bind_rng(nb::module_ &steps);
 void bind_dcd(nb::module_ &steps);
+void bind_dcd_classes(nb::module_ &steps);
 void bind_sgd(nb::module_ &steps);
 void bind_sgd_qn(nb::module_ &steps);
 void bind_perceptrons(nb::module_ &steps);

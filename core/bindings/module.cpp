@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   auto steps = m.def_submodule("steps", "What solvers call: steps and epochs of every method.");
   auto kernels = m.def_submodule("kernels", "Mercer kernels, and passes with them.");
   bridle::bind_dcd(steps);
+  bridle::bind_dcd_classes(steps);
   bridle::bind_sgd(steps);
   bridle::bind_sgd_qn(steps);
   bridle::bind_perceptrons(steps);

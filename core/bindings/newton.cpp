@@ -6,15 +6,16 @@ namespace bridle {
 namespace {
 
 ClippedSum clipped(Vector<double> p, Vector<double> e, double t, Vector<double> alpha,
-                   Vector<double> sigma, Vector<double> upper, Vector<double> y) {
+                   Vector<double> sigma, Vector<double> upper, Vector<double> y, int n_threads) {
   const auto n = static_cast<int64_t>(p.shape(0));
   expect_size(e, n, "e");
   expect_size(alpha, n, "alpha");
   expect_size(sigma, n, "sigma");
   expect_size(upper, n, "upper");
   expect_size(y, n, "y");
+  const PhiRows rows{alpha.data(), sigma.data(), upper.data(), y.data(), n};
   const nb::gil_scoped_release release;
-  return clipped_sum(p.data(), e.data(), t, alpha.data(), sigma.data(), upper.data(), y.data(), n);
+  return clipped_sum(rows, p.data(), e.data(), t, n_threads);
 }
 
 } // namespace
@@ -26,7 +27,7 @@ void bind_newton(nb::module_ &m) {
       .def_ro("cross", &ClippedSum::cross)
       .def_ro("weight", &ClippedSum::weight);
   m.def("clipped_sum", &clipped, nb::arg("p"), nb::arg("e"), nb::arg("t"), nb::arg("alpha"),
-        nb::arg("sigma"), nb::arg("upper"), nb::arg("y"),
+        nb::arg("sigma"), nb::arg("upper"), nb::arg("y"), nb::arg("n_threads"),
         "sum_i a_i e_i with a_i = clip(alpha_i + sigma_i (1 - p_i - t e_i), 0, upper_i).");
 }
 

@@ -5,6 +5,7 @@
 #include "rows/careful.hpp"
 #include "rows/gram.hpp"
 #include "rows/passes.hpp"
+#include "rows/together.hpp"
 
 namespace bridle {
 namespace {
@@ -50,6 +51,27 @@ void combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
   std::visit(
       [&](const auto &r) {
         combine_and_score(r, coefficients.data(), out.data(), w.data(), scores.data(), n_threads);
+      },
+      rows.view());
+}
+
+void combine_and_score_rows_by_all(const PyRows &rows, Matrix coefficients, MutableMatrix out,
+                                   Matrix w, MutableMatrix scores, int n_threads) {
+  const auto expect = [&](const auto &table, int64_t width, const char *name) {
+    expect_size(table, static_cast<int64_t>(coefficients.shape(0)), name);
+    if (static_cast<int64_t>(table.shape(1)) != width)
+      refuse(std::string("the rows of ") + name + " are not of the right length");
+  };
+  expect(coefficients, n_rows(rows), "coefficients");
+  expect(out, n_weights(rows), "out");
+  expect(w, n_weights(rows), "w");
+  expect(scores, n_rows(rows), "scores");
+  const auto n = static_cast<int64_t>(coefficients.shape(0));
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &r) {
+        combine_and_score_all(r, n, coefficients.data(), out.data(), w.data(), scores.data(),
+                              n_threads);
       },
       rows.view());
 }
@@ -114,6 +136,9 @@ void bind_rows(nb::module_ &m) {
   m.def("combine_and_score", &combine_and_score_rows, nb::arg("rows"), nb::arg("coefficients"),
         nb::arg("out"), nb::arg("w"), nb::arg("scores"), nb::arg("n_threads"),
         "Both of the above in one pass over the rows.");
+  m.def("combine_and_score_all", &combine_and_score_rows_by_all, nb::arg("rows"),
+        nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("scores"),
+        nb::arg("n_threads"), "The same for several functions, a row of each table for each.");
   m.def("careful_combine_and_score", &careful_combine_and_score_rows, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("shift"), nb::arg("scores"),
         nb::arg("n_threads"), "The same with twice the digits; scores[i] = w . x_i + shift.");

@@ -1,38 +1,70 @@
-// The line search of augmented Lagrangian and Newton methods: sums of clipped linear functions of a
-// step.
+// What augmented Lagrangian and Newton methods sum over the rows, in parts of a fixed number of
+// rows that are added in order: the same bits for any number of threads.
 #pragma once
 
+#include "base/parallel.hpp"
+
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace bridle {
 
 struct ClippedSum {
-  double sum; // sum_i a_i(t) e_i
+  double sum = 0; // sum_i a_i(t) e_i
   // Over the rows where a_i is not clipped:
-  double curvature; // sum of sigma_i e_i^2, minus the derivative of the sum in t
-  double cross;     // sum of sigma_i e_i y_i
-  double weight;    // sum of sigma_i
+  double curvature = 0; // sum of sigma_i e_i^2, minus the derivative of the sum in t
+  double cross = 0;     // sum of sigma_i e_i y_i
+  double weight = 0;    // sum of sigma_i
+
+  void add(const ClippedSum &other) {
+    sum += other.sum;
+    curvature += other.curvature;
+    cross += other.cross;
+    weight += other.weight;
+  }
+};
+
+// sum_of(range) of all parts of n rows.
+template <class Sum, class SumOf> Sum sum_parts(int64_t n, int n_threads, const SumOf &sum_of) {
+  constexpr int64_t rows = 1 << 15;
+  const int64_t n_parts = (n + rows - 1) / rows;
+  std::vector<Sum> parts(n_parts);
+  for_blocks(n_parts, n_threads, [&](int64_t part) {
+    parts[part] = sum_of(Range{part * rows, std::min(n, (part + 1) * rows)});
+  });
+  Sum total;
+  for (const Sum &part : parts)
+    total.add(part);
+  return total;
+}
+
+// The rows as the augmented Lagrangian sees them.
+struct PhiRows {
+  const double *alpha, *sigma, *upper, *y;
+  int64_t n;
 };
 
 // a_i(t) = clip(alpha_i + sigma_i (1 - p_i - t e_i), 0, upper_i)
-inline ClippedSum clipped_sum(const double *p, const double *e, double t, const double *alpha,
-                              const double *sigma, const double *upper, const double *y,
-                              int64_t n) {
-  ClippedSum total{0, 0, 0, 0};
-  for (int64_t i = 0; i < n; ++i) {
-    const double u = alpha[i] + sigma[i] * (1 - p[i] - t * e[i]);
-    if (u <= 0)
-      continue;
-    if (u < upper[i]) {
-      total.sum += u * e[i];
-      total.curvature += sigma[i] * e[i] * e[i];
-      total.cross += sigma[i] * e[i] * y[i];
-      total.weight += sigma[i];
-    } else {
-      total.sum += upper[i] * e[i];
+inline ClippedSum clipped_sum(const PhiRows &rows, const double *p, const double *e, double t,
+                              int n_threads) {
+  return sum_parts<ClippedSum>(rows.n, n_threads, [&](Range range) {
+    ClippedSum total;
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const double u = rows.alpha[i] + rows.sigma[i] * (1 - p[i] - t * e[i]);
+      if (u <= 0)
+        continue;
+      if (u < rows.upper[i]) {
+        total.sum += u * e[i];
+        total.curvature += rows.sigma[i] * e[i] * e[i];
+        total.cross += rows.sigma[i] * e[i] * rows.y[i];
+        total.weight += rows.sigma[i];
+      } else {
+        total.sum += rows.upper[i] * e[i];
+      }
     }
-  }
-  return total;
+    return total;
+  });
 }
 
 } // namespace bridle

@@ -19,9 +19,11 @@ void weighted_gram(const Rows &rows, const double *weights, double *out, int n_t
   for (int64_t i = 0; i < rows.n_rows; ++i)
     if (weights[i] != 0)
       work += 0.5 * static_cast<double>(rows.row_nnz(i)) * static_cast<double>(rows.row_nnz(i));
-  // Private sums cost a matrix each: no more of them than the work justifies, and never by threads.
+  // Private sums cost a matrix each: no more of them than the work and the memory justify, and
+  // never by threads.
   const auto size = static_cast<double>(width) * static_cast<double>(width);
-  const int64_t n_blocks = std::clamp<int64_t>(static_cast<int64_t>(work / (4 * size)), 1, 8);
+  const auto most = static_cast<int64_t>(std::clamp((1 << 22) / size, 8.0, 64.0));
+  const int64_t n_blocks = std::clamp<int64_t>(static_cast<int64_t>(work / (4 * size)), 1, most);
   std::vector<std::vector<double>> partial(n_blocks - 1);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     if (block > 0)

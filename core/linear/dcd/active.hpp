@@ -82,6 +82,26 @@ public:
     unshrink();
   }
 
+  // Taken up where others have left them: row_of(i) is a DualRow, is_active(i) whether it is in
+  // play.
+  template <class RowOf, class IsActive>
+  ResidentRows(const Rows &rows, const RowOf &row_of, const IsActive &is_active)
+      : matrix_(without_constant(rows)), all_(rows.n_rows), resting_(rows.n_rows) {
+    int64_t n_active = 0;
+    for (int64_t i = 0; i < n_rows(); ++i) {
+      all_[i] = row_of(i);
+      n_useful_ += all_[i].signed_cost != 0;
+      resting_[i] = all_[i].signed_cost != 0 && !is_active(i);
+      n_active += is_active(i);
+    }
+    active.reserve(n_active);
+    for (int64_t i = 0; i < n_rows(); ++i)
+      if (is_active(i))
+        active.push_back({all_[i], i, i});
+    view = matrix_;
+    compact_if_few();
+  }
+
   const Rows &matrix() const { return matrix_; }
   int64_t n_rows() const { return matrix_.n_rows; }
   int64_t n_useful() const { return n_useful_; }

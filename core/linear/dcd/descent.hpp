@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace bridle {
@@ -74,6 +75,11 @@ public:
       start_from(start_alpha, settings.n_threads);
     state_.bias.start(state_.sigma(rows_.size() / 10));
   }
+
+  // Goes on with rows and a state that belong together.
+  DcdOn(ResidentRows<Rows> rows, DcdState<W> state, int64_t n_blocks, int n_threads)
+      : DualCoordinateDescent(rows.n_rows(), rows.matrix().n_features + 1), rows_(std::move(rows)),
+        state_(std::move(state)), blocks_(n_blocks, n_threads) {}
 
   DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
     if (order_.between_epochs()) {

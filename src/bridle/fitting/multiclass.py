@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.fitting.labels import Labels
-from bridle.fitting.problems import KernelChoice, Problems, Task, problems_in_memory
+from bridle.fitting.problems import (
+    AgainstRest,
+    KernelChoice,
+    Problems,
+    Task,
+    problems_in_memory,
+)
 from bridle.fitting.solutions import Solutions
 from bridle.models.deciding import MultiClass, check_multi_class
 from bridle.objective.bias import Bias
 from bridle.objective.losses import Hinge, Loss
 from bridle.rows.cuda.device import Where
-from bridle.solvers import Solver
+from bridle.solvers import Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.loop import DEFAULT_STOP
 from bridle.solving.many import Take, Watcher, solve_each
 from bridle.solving.solution import Keep, Solution
 from bridle.solving.stopping import Stop
+from bridle.solving.together import solve_together
 from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from bridle.fitting.early_stopping import Validation
     from bridle.objective.kernels import Kernel
+
+
+# Classes are solved together as long as their dual variables and weights, 4 bytes each for float32
+# data, take no more than this; and so many in any case.
+MEMORY = 2**29
+FEWEST = 16
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,10 @@ def solve_problems(
         return None if validation is None else problems.rule(k, validation)
 
     saves = effort.checkpoint if isinstance(effort.checkpoint, Checkpoint) else None
+    if start is None and validation is None and saves is None:
+        found = _together(problems, effort, finish)
+        if found is not None:
+            return problems.collect(found)
     return problems.collect(
         solve_each(
             len(problems), problems.problem, problems.solver(effort.solver), stop=effort.stop,
@@ -76,6 +93,30 @@ def solve_problems(
             take=finish, rule_of=rule, checkpoint=saves, keep=effort.keep,
         )
     )  # fmt: skip
+
+
+def _together(problems: Problems, effort: Effort, take: Take) -> tuple[Solution, ...] | None:
+    """Each class against the rest, all at once, where the solver can do that; else None."""
+    if not isinstance(problems, AgainstRest) or len(problems) == 1:
+        return None
+    solver = solver_from(effort.solver, problems.base)
+    solver.check(problems.base)
+    each = 4 * (problems.n_rows + problems.n_features)
+    if each > problems.base.rows.nnz:
+        return None  # what each class has of its own is no longer small against the rows
+    at_once = max(FEWEST, MEMORY // each)
+    found: list[Solution] = []
+    for begin in range(0, len(problems), at_once):
+        numbers = range(begin, min(begin + at_once, len(problems)))
+        codes, seed = problems.codes() - begin, effort.seed & (2**64 - 1)
+        descents = solver.together(problems.base, codes, len(numbers), seed)
+        if descents is None:
+            return None
+        found += solve_together(
+            descents, problems.problem, numbers, solver, stop=effort.stop, watch=effort.watch,
+            take=take, keep=effort.keep, n_threads=problems.n_threads,
+        )  # fmt: skip
+    return tuple(found)
 
 
 def solve_multiclass(

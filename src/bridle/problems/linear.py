@@ -15,6 +15,7 @@ One problem for rows in memory, on disk and on a cluster: what is summed over ro
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
-from bridle.rows.base import SCORES, Findings
+from bridle.rows.base import SCORES, Findings, quick_looks
 from bridle.rows.cuda.device import Where
 from bridle.rows.homes import sides_of
 from bridle.rows.memory import MemorySides
@@ -297,7 +298,9 @@ class LinearProblem(Problem):
 
     def judge(self, iterate: Iterate) -> Judgement:
         """The primal value of the iterate and the dual value of its feasible point, in one pass."""
-        found = self._find(iterate)
+        return self._judgement(self._find(iterate))
+
+    def _judgement(self, found: Findings) -> Judgement:
         if self.hard_margin:
             return self._judge_hard(found)
         alpha, dual, judged = found.alpha, found.judged.dual(), found.judged
@@ -362,6 +365,19 @@ class LinearProblem(Problem):
         moved = 4 * U * (rounding.length(found.joined).high * lengths + abs(found.b))
         margins = (self.y * found.scores - (found.error + moved))[self.cost > 0]
         return float(margins.min()) * (1.0 - 16 * U)
+
+
+def judge_all(problems: Sequence[LinearProblem], iterates: Sequence[Iterate]) -> list[Judgement]:
+    """What each problem says of its iterate. They share their rows, which are read once for all."""
+    joined = np.stack([p.join(i.w, i.b) for p, i in zip(problems, iterates, strict=True)])
+    points = [p.sides.feasible(i) for p, i in zip(problems, iterates, strict=True)]
+    signed = np.stack([point.alpha * p.y for p, point in zip(problems, points, strict=True)])
+    looks = quick_looks(problems[0].rows, signed, joined)
+    del signed
+    return [
+        p._judgement(p.sides.judge_look(iterate, *seen))
+        for p, iterate, *seen in zip(problems, iterates, joined, points, looks, strict=True)
+    ]
 
 
 def _source(found: Findings) -> Source:

@@ -130,9 +130,19 @@ class Pass:
 
 def quick_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
     """In float64, with bounds that cost nothing: those of the longest row for all of them."""
-    combined, scores = rows.combine_and_score(a, w)
-    found = Pass(combined, quick_drift(rows, a), scores, quick_error(rows, w))
+    found = looked(rows, a, w, *rows.combine_and_score(a, w))
     return found.shifted(b) if b != 0 else found
+
+
+def looked(rows: MemoryRows, a: Array, w: Array, combined: Array, scores: Array) -> Pass:
+    """What a pass over the rows in float64 has found, with those bounds."""
+    return Pass(combined, quick_drift(rows, a), scores, quick_error(rows, w))
+
+
+def quick_looks(rows: MemoryRows, a: Array, w: Array) -> list[Pass]:
+    """Those of several points in one pass over the rows: a row of each table for each."""
+    combined, scores = rows.combine_and_score_all(a, w)
+    return [looked(rows, a[k], w[k], combined[k], scores[k]) for k in range(len(a))]
 
 
 def quick_error(rows: MemoryRows, w: Array) -> float:
@@ -219,16 +229,34 @@ def judge_piece(
     own: the solver's dual variables, or None. b: a bias that is not among the weights. scales: of
     alpha above and below, see `balance`.
     """
-    inside = np.zeros(len(piece.y)) if own is None else np.asarray(own)
-    clipped = np.clip(inside, 0.0, piece.upper)
-    alpha = clipped if scales == (1.0, 1.0) else clipped * np.where(piece.y > 0, *scales)
-    look = quick_look(piece.rows, alpha * piece.y, w, b)
-    moved = float(np.abs(clipped - inside).sum())
-    judged = replace(
-        dual_share(piece, loss, alpha, look.combined, look.drift), moved=moved,
-        shifted=moved if alpha is clipped else float(np.abs(alpha - inside).sum()),
-    )  # fmt: skip
-    return judged, alpha, look
+    point = Feasible.of(piece, own, scales)
+    look = quick_look(piece.rows, point.alpha * piece.y, w, b)
+    return point.judged(piece, loss, look), point.alpha, look
+
+
+@dataclass(frozen=True)
+class Feasible:
+    """A feasible dual point made of a solver's: how far its variables had to go, in sum."""
+
+    alpha: Array
+    moved: float  # into their box
+    shifted: float  # and to the balance that a free bias asks for
+
+    @classmethod
+    def of(cls, piece: Piece, own: Array | None, scales: tuple[float, float]) -> Feasible:
+        """Clipped, and scaled; see `judge_piece`."""
+        inside = np.zeros(len(piece.y)) if own is None else np.asarray(own)
+        clipped = np.clip(inside, 0.0, piece.upper)
+        moved = float(np.abs(clipped - inside).sum())
+        if scales == (1.0, 1.0):
+            return cls(clipped, moved, moved)
+        alpha = clipped * np.where(piece.y > 0, *scales)
+        return cls(alpha, moved, float(np.abs(alpha - inside).sum()))
+
+    def judged(self, piece: Piece, loss: Loss, look: Pass) -> Judged:
+        """The piece's share of the dual value, by a look at its rows."""
+        share = dual_share(piece, loss, self.alpha, look.combined, look.drift)
+        return replace(share, moved=self.moved, shifted=self.shifted)
 
 
 def dual_share(piece: Piece, loss: Loss, alpha: Array, combined: Array, drift: float) -> Judged:

@@ -28,6 +28,7 @@ from bridle.rows.base import (
     RANGES,
     SCORES,
     STEPS,
+    Feasible,
     Findings,
     Judged,
     Pass,
@@ -36,10 +37,10 @@ from bridle.rows.base import (
     careful_look,
     draw,
     dual_share,
-    judge_piece,
     loss_at,
     quick_drift,
     quick_error,
+    quick_look,
 )
 from numpy.typing import ArrayLike, NDArray
 
@@ -129,6 +130,12 @@ class MemoryRows:
         _core.rows.combine_and_score(self.view, a, combined, w, scores, self.n_threads)
         return combined, scores
 
+    def combine_and_score_all(self, a: Array, w: Array) -> tuple[Array, Array]:
+        """Both for several functions, of which each has a row in every table."""
+        combined, scores = np.empty(w.shape), np.empty(a.shape)
+        _core.rows.combine_and_score_all(self.view, a, combined, w, scores, self.n_threads)
+        return combined, scores
+
     def careful_combine_and_score(self, a: Array, w: Array, shift: float) -> tuple[Array, Array]:
         """Both, with twice the digits; `shift` is added to the scores before they are rounded."""
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
@@ -158,7 +165,7 @@ class MemoryRows:
         self, p: Array, e: Array, t: float, alpha: Array, sigma: Array, upper: Array, y: Array
     ) -> _core.steps.ClippedSum:
         """For line searches: see `bridle.rows.base.ClippedSum`."""
-        return _core.steps.clipped_sum(p, e, t, alpha, sigma, upper, y)
+        return _core.steps.clipped_sum(p, e, t, alpha, sigma, upper, y, self.n_threads)
 
     def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
         return MemoryRows(self.X[chosen], self.constant, self.n_threads)
@@ -296,10 +303,20 @@ class MemorySides:
         return self.loss.best_bias(scores, self.y, self.piece.cost)
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
+        point = self.feasible(iterate)
+        look = quick_look(self.rows, point.alpha * self.y, joined, 0.0)
+        return self.judge_look(iterate, joined, point, look)
+
+    def feasible(self, iterate: Iterate) -> Feasible:
+        """The dual point to judge."""
         own = iterate.alpha
         scales = (1.0, 1.0) if own is None else self._scales(own)
-        judged, alpha, look = judge_piece(self.piece, self.loss, own, joined, 0.0, scales)
-        b = iterate.b
+        return Feasible.of(self.piece, own, scales)
+
+    def judge_look(self, iterate: Iterate, joined: Array, point: Feasible, look: Pass) -> Findings:
+        """What a look at the rows says of the iterate and of the dual point made of it."""
+        own, alpha, b = iterate.alpha, point.alpha, iterate.b
+        judged = point.judged(self.piece, self.loss, look)
         if self.free:
             b = b if iterate.own_bias else self.best_bias(look.scores)
             judged, look = self._balanced(judged), look.shifted(b)

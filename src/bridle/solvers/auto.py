@@ -71,6 +71,11 @@ class Auto(Solver):
             return solver_from("newton")
         return DualCoordinateDescent()
 
+    def together(self, problem: LinearProblem, codes: Any, n: int, seed: int) -> Any:
+        """By dcd, unless newton might have to take over."""
+        chosen = self.choose(problem)
+        return None if newton_fits(problem) else chosen.together(problem, codes, n, seed)
+
     def called(self, problem: Problem, last: Any) -> str:
         """With the method that the run has ended with."""
         return f"{self.name} ({last.solver or self.choose(problem).name})"

@@ -70,6 +70,14 @@ class Solver:
         """
         raise NotImplementedError
 
+    def together(self, problem: Any, codes: Any, n: int, seed: int) -> Any:
+        """This method for n classes against the rest at once, or None where there is no such way.
+
+        codes: the class of each row of the problem, whose own labels do not matter. What comes is
+        as `bridle.solvers.shared.class_descents`.
+        """
+        return None
+
     @classmethod
     def lacks(cls, problem: Problem) -> str | None:
         """What the problem or its rows do not offer and this method needs, in words, or None."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS, Problem
 from bridle.problems.linear import LinearProblem
@@ -88,34 +89,53 @@ class DualCoordinateDescent(Solver):
             alpha, 0.0 if start is None else start.b, problem.bias_precision,
             self.blocks, problem.n_threads,
         )  # fmt: skip
-        w = np.zeros(problem.n_features + 1)
-        n_useful = int(np.count_nonzero(problem.cost))
-        # To write down a row's alpha takes as long as a few of its non-zeros.
-        often = n_useful * min(1.0, 16 * problem.n_rows / max(1, problem.rows.nnz))
-        watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits(warm=bool(alpha.any()))
-        step = told = 0
-        told_guess = np.inf
-        while True:
-            done = descent.visit(rng, self.bucket, watch.share(descent))
-            step += done.visits
-            guess = watch.look(descent, done, rng)
-            if guess is not None:
-                if step - told < often and guess > 0.5 * told_guess:
-                    continue  # to write down w and alpha would take longer than that
-                told_guess = guess
-            told = step
-            descent.alpha(alpha)
-            descent.weights(w)
-            split, b = problem.split(w, descent.bias)
-            certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
-            if done.whole and not done.visits:  # in float32, say, no row costs anything
-                return
-            if certificate is not None:
-                watch.learn(certificate.relative_gap)
-                # More than the active rows show: the others deserve a look. (They get it anyway in
-                # an epoch of all rows, whose end the bias and the bounds are waiting for.)
-                if not done.whole and (guess is None or certificate.relative_gap > guess):
-                    descent.unshrink()
+        yield from descend_in_memory(problem, descent, alpha, rng, self.bucket)
+
+    def together(self, problem: LinearProblem, codes: Any, n: int, seed: int) -> Any:
+        """All classes at once, on rows in memory."""
+        ready = STEPS in problem.offers and problem.loss.core is not None
+        if not ready or problem.hard_margin or not problem.cost.any():
+            return None
+        from bridle.solvers.shared.class_descents import ClassDescents
+
+        return ClassDescents(problem, codes, n, seed, self.bucket)
+
+
+def descend_in_memory(
+    problem: LinearProblem, descent: Any, alpha: Array, rng: _core.Rng, bucket: int, step: int = 0
+) -> Iterates:
+    """The iterates of a descent on rows in memory, which alpha is the start of.
+
+    step: the visits that have led there.
+    """
+    w = np.zeros(problem.n_features + 1)
+    n_useful = int(np.count_nonzero(problem.cost))
+    # To write down a row's alpha takes as long as a few of its non-zeros.
+    often = n_useful * min(1.0, 16 * problem.n_rows / max(1, problem.rows.nnz))
+    watch = ByDrawing(n_useful) if n_useful >= MANY_ROWS else ByVisits(warm=bool(alpha.any()))
+    told = step
+    told_guess = np.inf
+    while True:
+        done = descent.visit(rng, bucket, watch.share(descent))
+        step += done.visits
+        guess = watch.look(descent, done, rng)
+        if guess is not None:
+            if step - told < often and guess > 0.5 * told_guess:
+                continue  # to write down w and alpha would take longer than that
+            told_guess = guess
+        told = step
+        descent.alpha(alpha)
+        descent.weights(w)
+        split, b = problem.split(w, descent.bias)
+        certificate = yield Iterate(step, step / n_useful, split, b, alpha, gap_estimate=guess)
+        if done.whole and not done.visits:  # in float32, say, no row costs anything
+            return
+        if certificate is not None:
+            watch.learn(certificate.relative_gap)
+            # More than the active rows show: the others deserve a look. (They get it anyway in
+            # an epoch of all rows, whose end the bias and the bounds are waiting for.)
+            if not done.whole and (guess is None or certificate.relative_gap > guess):
+                descent.unshrink()
 
 
 def uncompiled_refusal(name: str, problem: Problem) -> str | None:

@@ -33,6 +33,7 @@ Callback = Callable[[Record], bool | None]
 
 LOG = logging.getLogger("bridle")  # a line at the end of each run
 
+NOT_FINITE = "its weights are not finite"
 NOTHING_MORE = "since the solver found nothing more to improve"
 
 DEFAULT_STOP: Stop = Gap(1e-3) | Epochs(1000)
@@ -71,7 +72,7 @@ def solve(
     saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)
     if saver is not None and saver.start is not None:
         start = saver.start
-    run = _Run(problem, stop, tuple(callbacks), chosen.precision(problem), saver, keep)
+    run = SolverRun(problem, stop, tuple(callbacks), chosen.precision(problem), saver, keep)
     run.separates = chosen.separates
     iterates = chosen.iterates(
         problem, start=start, rng=_core.Rng(seed & (2**64 - 1)), pace=_pace(stop, problem)
@@ -92,11 +93,6 @@ def solve(
 
 class _NoNumbersError(Exception):
     """A solver's numbers have left the range of floating point: why it ends, in words."""
-
-
-def _is_finite(iterate: Iterate) -> bool:
-    weights = getattr(iterate.w, "coefficients", iterate.w)
-    return bool(np.isfinite(iterate.b) and np.isfinite(weights).all())
 
 
 @dataclass
@@ -155,7 +151,9 @@ class _Choice:
 
 
 @dataclass
-class _Run:
+class SolverRun:
+    """One run: what it has seen so far, and when it is to be judged and to end."""
+
     problem: Problem
     stop: Stop
     callbacks: tuple[Callback, ...]
@@ -195,7 +193,7 @@ class _Run:
             except DivergenceError as error:
                 raise _NoNumbersError(f"since {error},") from error
             except ArithmeticError as error:
-                raise _NoNumbersError(self._left_range(str(error))) from error
+                raise _NoNumbersError(self.left_range(str(error))) from error
             finally:
                 self.seconds_solver += time.perf_counter() - clock
             if self.saver is not None:
@@ -235,14 +233,26 @@ class _Run:
         return True
 
     def judge(self) -> Certificate | None:
+        """Ask the problem for a certificate of the last iterate."""
         assert self.last is not None
         clock = time.perf_counter()
-        if not _is_finite(self.last):
-            raise _NoNumbersError(self._left_range("its weights are not finite"))
+        if not self.is_finite():
+            raise _NoNumbersError(self.left_range(NOT_FINITE))
         judgement = self.problem.judge(self.last)
+        return self.judged(judgement, time.perf_counter() - clock)
+
+    def is_finite(self) -> bool:
+        """Whether the last iterate can be judged."""
+        assert self.last is not None
+        weights = getattr(self.last.w, "coefficients", self.last.w)
+        return bool(np.isfinite(self.last.b) and np.isfinite(weights).all())
+
+    def judged(self, judgement: Judgement, seconds: float) -> Certificate:
+        """Take note of what the problem says of the last iterate, which it took so long to say."""
+        assert self.last is not None
         self.best.update(judgement, self.problem)
         self.judgement = judgement
-        self.seconds_certify += time.perf_counter() - clock
+        self.seconds_certify += seconds
         self.judged_step = self.last.step
         certificate = self.best.certificate
         assert certificate is not None
@@ -269,6 +279,7 @@ class _Run:
             self.interrupted.set()
 
     def verdict(self, interrupted: bool) -> Verdict | None:
+        """Why to stop now, or None."""
         verdict = self._infeasible() or self.stop.verdict(self.progress())
         if verdict is not None:
             return verdict
@@ -338,13 +349,15 @@ class _Run:
             self.judge()
         return self.stop.verdict(self.progress()) or Verdict(Status.STALLED, because)
 
-    def _left_range(self, what: str) -> str:
+    def left_range(self, what: str) -> str:
+        """Why the run ends, where its numbers do."""
         return (
             f"since its numbers left the range of {self.dtype} ({what}); scale the features, or "
             f"choose another solver or rate,"
         )
 
     def progress(self) -> Progress:
+        """What the stopping rules see."""
         assert self.last is not None
         seconds = time.perf_counter() - self.began
         return Progress(self.last, seconds, self.certificate, self.trace)
@@ -370,6 +383,7 @@ class _Run:
         return self.solution(Verdict(Status.INTERRUPTED, f"by {because}"), solver)
 
     def solution(self, verdict: Verdict, solver: Solver) -> Solution:
+        """What the run leaves behind."""
         assert self.last is not None
         certificate = self.best.certificate
         assert certificate is not None

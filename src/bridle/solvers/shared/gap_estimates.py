@@ -24,6 +24,7 @@ class ByDrawing:
         self.correction = 1.0
         self.guess: float | None = None
         self.whole_gap = np.inf  # when all rows were last looked at
+        self.others = 0.0  # what those at rest cost then, and two standard errors
 
     def share(self, descent: Any) -> float:
         """How much of an epoch to do before the next look."""
@@ -32,30 +33,30 @@ class ByDrawing:
     def look(self, descent: Any, done: Any, rng: _core.Rng) -> float | None:
         """The gap and two standard errors, when that is cheap; wakes rows when it is time to."""
         self.visits += done.visits
-        if self.visits < 16 * self.n and not done.whole and descent.n_active > 0:
+        few = self.visits < 16 * self.n and not done.whole and descent.n_active > 0
+        if few and self.guess is not None:
             return self.guess
         self.visits = 0
         drawn = descent.sample(rng, self.n)
-        primal = done.dual + drawn.gap
-        estimate = self.correction * (drawn.gap + 2 * drawn.error)
-        self.guess = estimate / primal if 0 < primal < np.inf else None
         if descent.n_active == 0:  # all rest, and only the bias moves until they are woken
             descent.unshrink()
         elif done.whole:
-            self.whole_gap = drawn.gap
-        elif drawn.gap <= 0.1 * self.whole_gap:
+            self.whole_gap, self.others = drawn.gap, 0.0
+        elif drawn.gap <= 0.5 * self.whole_gap:
             self._look_at_the_others(descent, drawn, rng)
+        primal = done.dual + drawn.gap
+        estimate = self.correction * (drawn.gap + 2 * drawn.error + self.others)
+        self.guess = estimate / primal if 0 < primal < np.inf else None
         if drawn.gap > 0:  # the next time as many as show the gap to a tenth or so
             self.n = int(np.clip(self.n * (12 * drawn.error / drawn.gap) ** 2, 512, self.most))
         return self.guess
 
     def _look_at_the_others(self, descent: Any, drawn: Any, rng: _core.Rng) -> None:
         """Do the rows that rest still do so rightly, now that the active ones are accurate?"""
-        others = descent.sample_resting(rng, self.MOST)
-        if others.gap + 2 * others.error > drawn.gap:
+        found = descent.sample_resting(rng, self.MOST)
+        self.others, self.whole_gap = found.gap + 2 * found.error, drawn.gap
+        if self.others > drawn.gap:
             descent.unshrink()
-        else:
-            self.whole_gap = drawn.gap
 
     def learn(self, gap: float) -> None:
         """What the gap was, by a certificate: more than was drawn if rows rest that should not."""

@@ -1,0 +1,531 @@
+// Dual coordinate descent for each class against the rest, all of them at once: the rows, their
+// costs and the order of the visits are shared, and a row is read once for as many classes as fit a
+// cache line. Every class has a descent of its own, as in descent.hpp: its dual variables, weights,
+// bias, first epoch and shrinking, by (row, class), are those it would have alone, with one block.
+// Neither the threads nor how the classes are grouped change a bit of them. When few rows are left
+// in play a class goes on alone: its weights fit a closer cache than those of all.
+#pragma once
+
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
+#include "linear/dcd/buckets.hpp"
+#include "linear/dcd/descent.hpp"
+#include "linear/dcd/lanes.hpp"
+#include "linear/dcd/state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace bridle {
+
+// What is known of a class after some visits.
+struct ClassReport {
+  int64_t visits = 0, active = 0; // so far; rows in play
+  double gap = 0, dual = 0;       // P - D as the visits of this epoch saw it; D(alpha)
+  bool whole = true;              // this epoch visits every row
+};
+
+// The gap of one class as some rows, drawn at random, show it, and standard errors: of all rows,
+// and of those at rest.
+struct ClassSample {
+  double gap = 0, error = 0, resting = 0, resting_error = 0;
+};
+
+template <RowsLike Rows, LossLike Loss> class ClassGroup {
+public:
+  using W = typename Rows::Value;
+  static constexpr int n = n_lanes<W>;
+  using Samples = std::array<ClassSample, n>;
+
+  struct Lane {
+    ProximalBias bias;
+    double separable = 0, squared_weights = 0;
+    W shrink_beyond = std::numeric_limits<W>::infinity();
+    double first_gap = 0; // after the first epoch
+    int64_t visits = 0, active = 0;
+    bool running = true, whole = true;
+
+    double dual() const { return separable - 0.5 * squared_weights + bias.dual(); }
+  };
+
+  ClassGroup(const Rows &rows, const ClassRow<W> *facts, int64_t n_useful, Range classes,
+             const ProximalBias &bias)
+      : rows_(rows), facts_(facts), classes_(classes), n_useful_(n_useful), w_(rows.n_features + 1),
+        alpha_(rows.n_rows), active_(rows.n_rows),
+        lanes_(classes.end - classes.begin, Lane{.bias = bias, .active = n_useful}) {
+    for (int64_t i = 0; i < rows.n_rows; ++i)
+      active_[i] = facts[i].cost > 0 ? all_lanes() : 0;
+  }
+
+  Lane &lane(int64_t k) { return lanes_[k - classes_.begin]; }
+  const Lane &lane(int64_t k) const { return lanes_[k - classes_.begin]; }
+  const LaneTable<W> &weights() const { return w_; }
+  const LaneTable<W> &alpha() const { return alpha_; }
+  const Range &classes() const { return classes_; }
+  const LaneSums<W, double> &sums() const { return sums_; }
+
+  // The rows as class k sees them.
+  ResidentRows<Rows> rows_of(int64_t k) const {
+    const int64_t at = k - classes_.begin;
+    return {rows_,
+            [&](int64_t i) {
+              const W y = facts_[i].code == k ? W(1) : W(-1);
+              return DualRow<W>{alpha_.line(i)[at], facts_[i].squared_norm,
+                                std::copysign(facts_[i].cost, y)};
+            },
+            [&](int64_t i) { return (active_[i] >> at) & 1; }};
+  }
+  std::vector<W> weights_of(int64_t k) const {
+    std::vector<W> w(rows_.n_features + 1);
+    for (int64_t j = 0; j < rows_.n_features; ++j)
+      w[j] = w_.line(j)[k - classes_.begin];
+    return w;
+  }
+
+  bool any_running() const { return running() != 0; }
+
+  void begin_epoch() {
+    sums_ = {};
+    for (Lane &lane : lanes_)
+      lane.whole = lane.active == n_useful_;
+  }
+
+  // Visits these buckets; `first`: in the first epoch.
+  void visit(const Buckets &order, Range buckets, const FirstEpoch *first) {
+    LaneSettings<W> settings = make_settings();
+    LaneSums<W, double> pass;
+    for (int64_t b = buckets.begin; b < buckets.end; ++b) {
+      if (first)
+        set_scale(settings, pass, *first, b * order.bucket());
+      LaneSums<W, W> sums;
+      visit_rows({order.first_row(b), order.end_row(b)}, settings, sums);
+      pass.add(sums);
+    }
+    for (size_t k = 0; k < lanes_.size(); ++k) {
+      lanes_[k].bias.add(pass.balance[k]);
+      lanes_[k].separable += pass.separable[k];
+      lanes_[k].squared_weights += pass.squared[k];
+      lanes_[k].visits += static_cast<int64_t>(pass.visits[k]);
+    }
+    sums_.add(pass);
+  }
+
+  // See DcdState::first_gap.
+  void end_first_pass() {
+    sum_squares();
+    for (size_t k = 0; k < lanes_.size(); ++k) {
+      Lane &lane = lanes_[k];
+      const double loss = 2 * sums_.gap[k], seen = loss + 0.5 * lane.squared_weights - lane.dual();
+      lane.first_gap = lane.bias.present() ? loss : std::max(0.0, seen);
+      inside_[k] = sums_.inside[k];
+    }
+    sums_ = {};
+  }
+
+  // sigma: that of a number of rows inside.
+  template <class Sigma> void end_epoch(const Sigma &sigma, bool first) {
+    std::array<int64_t, n> active{};
+    for (const LaneMask mask : active_)
+      for (LaneMask left = mask; left; left &= left - 1)
+        ++active[std::countr_zero(left)];
+    for (size_t k = 0; k < lanes_.size(); ++k) {
+      Lane &lane = lanes_[k];
+      lane.active = active[k];
+      if (!lane.running)
+        continue;
+      const double inside = first ? inside_[k] : sums_.inside[k];
+      lane.bias.recentre(sigma(static_cast<int64_t>(inside)));
+      lane.shrink_beyond = sums_.moved[k] > 0
+                               ? static_cast<W>(std::sqrt(sums_.gradients[k] / sums_.moved[k]))
+                               : std::numeric_limits<W>::infinity();
+    }
+  }
+
+  void unshrink(int64_t k) {
+    const LaneMask bit = LaneMask{1} << (k - classes_.begin);
+    for (int64_t i = 0; i < rows_.n_rows; ++i)
+      if (facts_[i].cost > 0)
+        active_[i] |= bit;
+    lane(k).active = n_useful_;
+    lane(k).squared_weights = squares()[k - classes_.begin];
+  }
+
+  // What the rows that begin here, `together` of them each, show of the gap: the sums, and the sums
+  // of squares, in place of the errors.
+  void sample(std::span<const int64_t> firsts, int64_t together, Samples &sums) const {
+    static const auto best = widest<Sample>(sample_any, sample_v3, sample_v4);
+    best(*this, firsts, together, sums);
+  }
+
+  int64_t work() const { return work_; } // rows visited
+
+private:
+  LaneMask all_lanes() const { return (LaneMask{1} << (classes_.end - classes_.begin)) - 1; }
+
+  LaneMask running() const {
+    LaneMask mask = 0;
+    for (size_t k = 0; k < lanes_.size(); ++k)
+      mask |= LaneMask{lanes_[k].running} << k;
+    return mask;
+  }
+
+  int own_lane(int64_t i) const {
+    const int64_t k = facts_[i].code - classes_.begin;
+    return k >= 0 && k < n ? static_cast<int>(k) : n;
+  }
+
+  LaneSettings<W> make_settings() const {
+    LaneSettings<W> settings;
+    for (size_t k = 0; k < lanes_.size(); ++k) {
+      settings.bias[k] = static_cast<W>(lanes_[k].bias.value());
+      settings.response[k] = static_cast<W>(lanes_[k].bias.response());
+      settings.shrink_beyond[k] = lanes_[k].shrink_beyond;
+    }
+    return settings;
+  }
+
+  void set_scale(LaneSettings<W> &settings, LaneSums<W, double> &pass, const FirstEpoch &first,
+                 int64_t seen) const {
+    const double scale = first.scale_after(seen);
+    settings.scale = static_cast<W>(scale);
+    for (size_t k = 0; k < lanes_.size(); ++k) {
+      settings.bias[k] = static_cast<W>(lanes_[k].bias.value(scale, pass.balance[k]));
+      if (2 * seen < first.rows_in_all)
+        pass.gap[k] = 0;
+    }
+  }
+
+  using Visit = void(ClassGroup &, Range, LaneSettings<W> &, LaneSums<W, W> &);
+
+  void visit_rows(Range range, LaneSettings<W> &settings, LaneSums<W, W> &sums) {
+    static const auto best = widest<Visit>(visit_any, visit_v3, visit_v4);
+    best(*this, range, settings, sums);
+  }
+  static void visit_any(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+    g.visit_by_lanes(r, s, sums);
+  }
+  BRIDLE_V3 static void visit_v3(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+    g.visit_by_lanes(r, s, sums);
+  }
+  BRIDLE_V4 static void visit_v4(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+    g.visit_by_lanes(r, s, sums);
+  }
+
+  [[gnu::always_inline]] inline void visit_by_lanes(Range range, LaneSettings<W> &settings,
+                                                    LaneSums<W, W> &sums) {
+    constexpr int64_t weights_ahead = 2;
+    const LaneMask lanes = running();
+    Lanes<W> *w = w_.lines();
+    alignas(64) W score[n], steps[n];
+    // First those that are to be visited, so that memory is asked for what comes next of them.
+    due_.clear();
+    for (int64_t i = range.begin; i < range.end; ++i)
+      if (active_[i] & lanes) {
+        due_.push_back(i);
+        rows_.prefetch(i);
+      }
+    work_ += std::ssize(due_);
+    for (int64_t d = 0; d < std::ssize(due_); ++d) {
+      if (d + weights_ahead < std::ssize(due_)) {
+        prefetch_weights<W>(rows_, due_[d + weights_ahead], w);
+        __builtin_prefetch(alpha_.line(due_[d + weights_ahead]));
+      }
+      const int64_t i = due_[d];
+      lane_dot<W>(rows_, i, w, score);
+      const auto [resting, moved] = step_lanes<Loss>(facts_[i], own_lane(i), active_[i] & lanes,
+                                                     score, alpha_.line(i), steps, settings, sums);
+      active_[i] &= ~resting;
+      if (moved)
+        lane_add<W>(rows_, i, steps, w);
+    }
+  }
+
+  using Sample = void(const ClassGroup &, std::span<const int64_t>, int64_t, Samples &);
+
+  static void sample_any(const ClassGroup &g, std::span<const int64_t> f, int64_t t, Samples &s) {
+    g.sample_by_lanes(f, t, s);
+  }
+  BRIDLE_V3 static void sample_v3(const ClassGroup &g, std::span<const int64_t> f, int64_t t,
+                                  Samples &s) {
+    g.sample_by_lanes(f, t, s);
+  }
+  BRIDLE_V4 static void sample_v4(const ClassGroup &g, std::span<const int64_t> f, int64_t t,
+                                  Samples &s) {
+    g.sample_by_lanes(f, t, s);
+  }
+
+  [[gnu::always_inline]] inline void sample_by_lanes(std::span<const int64_t> firsts,
+                                                     int64_t together, Samples &sums) const {
+    const LaneSettings<W> settings = make_settings();
+    alignas(64) W score[n];
+    for (const int64_t first : firsts) {
+      const int64_t end = std::min(first + together, rows_.n_rows);
+      alignas(64) W all[n] = {}, resting[n] = {};
+      for (int64_t i = first; i < end; ++i)
+        rows_.prefetch(i);
+      for (int64_t i = first; i < end; ++i) {
+        if (i + 1 < end)
+          prefetch_weights<W>(rows_, i + 1, w_.lines());
+        const W cost = facts_[i].cost;
+        if (!(cost > 0))
+          continue;
+        lane_dot<W>(rows_, i, w_.lines(), score);
+        const W *alpha = alpha_.line(i);
+        const int own = own_lane(i);
+        const LaneMask active = active_[i];
+#pragma omp simd
+        for (int k = 0; k < n; ++k) {
+          const W y = k == own ? W(1) : W(-1);
+          const W gap = Loss::gap(y * (score[k] + settings.bias[k]), alpha[k], cost);
+          all[k] += gap;
+          resting[k] += (active >> k) & 1 ? W(0) : gap;
+        }
+      }
+      for (int k = 0; k < n; ++k) {
+        const double here = all[k], at_rest = resting[k];
+        sums[k].gap += here;
+        sums[k].error += here * here;
+        sums[k].resting += at_rest;
+        sums[k].resting_error += at_rest * at_rest;
+      }
+    }
+  }
+
+  std::array<double, n> squares() const {
+    std::array<double, n> sum{};
+    for (int64_t j = 0; j <= rows_.n_features; ++j)
+      for (int k = 0; k < n; ++k)
+        sum[k] += static_cast<double>(w_.line(j)[k]) * static_cast<double>(w_.line(j)[k]);
+    return sum;
+  }
+
+  void sum_squares() {
+    const auto sum = squares();
+    for (size_t k = 0; k < lanes_.size(); ++k)
+      lanes_[k].squared_weights = sum[k];
+  }
+
+  Rows rows_;
+  const ClassRow<W> *facts_;
+  Range classes_;
+  int64_t n_useful_;
+  LaneTable<W> w_, alpha_;       // a line for each feature, for each row
+  LargeVector<uint16_t> active_; // a bit for each lane
+  std::vector<Lane> lanes_;
+  LaneSums<W, double> sums_;       // of the epoch at hand
+  std::array<double, n> inside_{}; // after the first pass
+  std::vector<int64_t> due_;
+  int64_t work_ = 0;
+};
+
+class ClassDescents {
+public:
+  const int64_t n_rows, n_weights, n_classes;
+
+  ClassDescents(int64_t rows, int64_t weights, int64_t classes)
+      : n_rows(rows), n_weights(weights), n_classes(classes) {}
+  virtual ~ClassDescents() = default;
+  // Visits the next `share` of an epoch, all of it if that is the first one, for the classes that
+  // run; returns whether an epoch is over.
+  virtual bool visit(Rng &rng, int64_t bucket, double share) = 0;
+  virtual ClassReport report(int64_t k) const = 0;
+  // Of about n rows.
+  virtual std::vector<ClassSample> sample(Rng &rng, int64_t n) const = 0;
+  // Rows visited so far, each for a group of classes; groups of which a class is running.
+  virtual int64_t work() const = 0;
+  virtual int64_t n_groups() const = 0;
+  virtual void run(int64_t k, bool running) = 0;
+  virtual void unshrink(int64_t k) = 0;
+  // Class k from where it is now, on its own: worth it when few rows are left in play, of which
+  // those of other classes are others.
+  virtual std::unique_ptr<DualCoordinateDescent> alone(int64_t k) const = 0;
+  virtual void alpha(int64_t k, double *out) const = 0;
+  virtual void weights(int64_t k, double *out) const = 0;
+  virtual double bias(int64_t k) const = 0;
+};
+
+template <RowsLike Rows, LossLike Loss> class ClassDescentsOn final : public ClassDescents {
+public:
+  using W = typename Rows::Value;
+  using Group = ClassGroup<Rows, Loss>;
+
+  // costs: C_i. codes: the class of each row; a row of no class is of the rest everywhere.
+  // squared_norms: with the constant feature, where the bias has one.
+  ClassDescentsOn(const Rows &rows, const double *costs, const int64_t *codes,
+                  const double *squared_norms, int64_t classes, double bias_precision,
+                  int n_threads)
+      : ClassDescents(rows.n_rows, rows.n_features + 1, classes), rows_(without_constant(rows)),
+        facts_(rows.n_rows), n_threads_(n_threads) {
+    for (int64_t i = 0; i < n_rows; ++i) {
+      const double norm = squared_norms[i] - rows.bias * rows.bias;
+      const bool known = codes[i] >= 0 && codes[i] < classes;
+      facts_[i] = {static_cast<W>(norm), static_cast<W>(costs[i]),
+                   known ? static_cast<int32_t>(codes[i]) : -1};
+      n_useful_ += facts_[i].cost > 0;
+      mean_norm_ += norm / static_cast<double>(n_rows);
+      mean_cost_ += costs[i] / static_cast<double>(n_rows);
+    }
+    first_ = FirstEpoch::of(n_rows, mean_cost_, mean_norm_);
+    ProximalBias bias{bias_precision, 0};
+    bias.start(sigma(n_useful_ / 10));
+    // As many as threads can be busy with; those of four classes or more have the best of it.
+    constexpr int64_t most = n_lanes<W>, least = 4;
+    const int64_t needed = (classes + most - 1) / most, useful = (classes + least - 1) / least;
+    const int64_t n_groups = std::max(needed, std::min<int64_t>(n_threads, useful));
+    groups_.reserve(n_groups);
+    for (int64_t g = 0; g < n_groups; ++g)
+      groups_.emplace_back(rows_, facts_.data(), n_useful_, block_range(classes, n_groups, g),
+                           bias);
+  }
+
+  bool visit(Rng &rng, int64_t bucket, double share) override {
+    const bool begins = order_.between_epochs();
+    if (begins)
+      order_.shuffle(rng, n_rows, bucket);
+    const bool first = first_.has_value();
+    const Range buckets = order_.next(first ? 1.0 : share);
+    const bool finished = order_.between_epochs();
+    for_groups([&](Group &group) {
+      if (begins)
+        group.begin_epoch();
+      group.visit(order_, buckets, first ? &*first_ : nullptr);
+      if (first) { // the rows that came first knew least of w: an eighth is visited again
+        group.end_first_pass();
+        group.visit(order_, {0, (buckets.end + 7) / 8}, nullptr);
+      }
+      if (finished)
+        group.end_epoch([this](int64_t inside) { return sigma(inside); }, first);
+    });
+    first_now_ = first;
+    first_.reset();
+    return finished;
+  }
+
+  ClassReport report(int64_t k) const override {
+    const Group &group = group_of(k);
+    const auto &lane = group.lane(k);
+    const int64_t at = k - group.classes().begin;
+    const double gap = first_now_ ? lane.first_gap : group.sums().gap[at] + lane.bias.gap();
+    return {lane.visits, lane.active, gap, lane.dual(), lane.whole};
+  }
+
+  std::vector<ClassSample> sample(Rng &rng, int64_t n) const override {
+    constexpr int64_t together = 8;
+    const int64_t n_all = (n_rows + together - 1) / together;
+    const int64_t n_drawn = std::min(n_all, (n + together - 1) / together);
+    std::vector<int64_t> firsts(n_drawn);
+    for (int64_t &first : firsts)
+      first = static_cast<int64_t>(rng.below(n_all)) * together;
+    if (n_drawn == n_all) // all of them
+      for (int64_t d = 0; d < n_drawn; ++d)
+        firsts[d] = d * together;
+    std::vector<ClassSample> found(n_classes);
+    for_groups([&](const Group &group) {
+      typename Group::Samples sums{};
+      group.sample(firsts, together, sums);
+      for (int64_t k = group.classes().begin; k < group.classes().end; ++k)
+        found[k] =
+            estimate(sums[k - group.classes().begin], n_drawn, n_all, group.lane(k).bias.gap());
+    });
+    return found;
+  }
+
+  int64_t work() const override {
+    int64_t sum = 0;
+    for (const Group &group : groups_)
+      sum += group.work();
+    return sum;
+  }
+  int64_t n_groups() const override {
+    return std::count_if(groups_.begin(), groups_.end(),
+                         [](const Group &group) { return group.any_running(); });
+  }
+
+  void run(int64_t k, bool running) override {
+    auto &lane = group_of(k).lane(k);
+    lane.whole &= lane.running || !running; // it has missed a part of the epoch
+    lane.running = running;
+  }
+  void unshrink(int64_t k) override { group_of(k).unshrink(k); }
+
+  std::unique_ptr<DualCoordinateDescent> alone(int64_t k) const override {
+    const Group &group = group_of(k);
+    const auto &lane = group.lane(k);
+    DcdState<W> state{.w = group.weights_of(k),
+                      .bias = lane.bias,
+                      .mean_norm = mean_norm_,
+                      .mean_cost = mean_cost_,
+                      .separable = lane.separable,
+                      .squared_weights = lane.squared_weights,
+                      .shrink_beyond = lane.shrink_beyond};
+    return std::make_unique<DcdOn<Rows, Loss>>(group.rows_of(k), std::move(state), 1, 1);
+  }
+
+  void alpha(int64_t k, double *out) const override {
+    const Group &group = group_of(k);
+    for (int64_t i = 0; i < n_rows; ++i)
+      out[i] = group.alpha().line(i)[k - group.classes().begin];
+  }
+  void weights(int64_t k, double *out) const override {
+    const Group &group = group_of(k);
+    for (int64_t j = 0; j + 1 < n_weights; ++j)
+      out[j] = group.weights().line(j)[k - group.classes().begin];
+    out[n_weights - 1] = group.lane(k).bias.weight();
+  }
+  double bias(int64_t k) const override { return group_of(k).lane(k).bias.value(); }
+
+private:
+  double sigma(int64_t inside) const { return proximal_sigma(mean_norm_, mean_cost_, inside); }
+
+  static ClassSample estimate(ClassSample sums, int64_t n_drawn, int64_t n_all, double bias_gap) {
+    const auto drawn = static_cast<double>(n_drawn), all = static_cast<double>(n_all);
+    auto error = [&](double sum, double squares) {
+      const double mean = sum / drawn, variance = std::max(0.0, squares / drawn - mean * mean);
+      return n_drawn < n_all ? all * std::sqrt(variance / drawn) : 0.0;
+    };
+    return {all / drawn * sums.gap + bias_gap, error(sums.gap, sums.error),
+            all / drawn * sums.resting, error(sums.resting, sums.resting_error)};
+  }
+
+  const Group &group_of(int64_t k) const {
+    int64_t g = 0;
+    while (k >= groups_[g].classes().end)
+      ++g;
+    return groups_[g];
+  }
+  Group &group_of(int64_t k) { return const_cast<Group &>(std::as_const(*this).group_of(k)); }
+
+  // Those of which a class is running.
+  template <class Work> void for_groups(Work &&work) {
+    for_blocks(std::ssize(groups_), n_threads_, [&](int64_t g) {
+      if (groups_[g].any_running())
+        work(groups_[g]);
+    });
+  }
+  template <class Work> void for_groups(Work &&work) const {
+    for_blocks(std::ssize(groups_), n_threads_, [&](int64_t g) {
+      if (groups_[g].any_running())
+        work(groups_[g]);
+    });
+  }
+
+  Rows rows_;
+  LargeVector<ClassRow<W>> facts_;
+  int n_threads_;
+  int64_t n_useful_ = 0;
+  double mean_norm_ = 0, mean_cost_ = 0;
+  std::optional<FirstEpoch> first_;
+  bool first_now_ = false; // the last visit was that of the first epoch
+  std::vector<Group> groups_;
+  Buckets order_;
+};
+
+} // namespace bridle

@@ -1,0 +1,98 @@
+// One row's steps for as many classes as have a lane.
+#pragma once
+
+#include "losses.hpp"
+#include "rows/lanes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace bridle {
+
+using LaneMask = uint32_t; // a bit for each lane
+
+// What is the same for all classes of a row.
+template <class W> struct ClassRow {
+  W squared_norm; // without the constant feature
+  W cost;
+  int32_t code; // its class
+};
+
+// What visits see and do, lane by lane; see DcdPass.
+template <class W, class Sum> struct LaneSums {
+  static constexpr int n = n_lanes<W>;
+  alignas(64) Sum gap[n] = {}, balance[n] = {}, separable[n] = {}, squared[n] = {};
+  alignas(64) Sum gradients[n] = {}, moved[n] = {}, inside[n] = {}, visits[n] = {};
+
+  template <class Other> void add(const LaneSums<W, Other> &o) {
+    for (int k = 0; k < n; ++k) {
+      gap[k] += o.gap[k];
+      balance[k] += o.balance[k];
+      separable[k] += o.separable[k];
+      squared[k] += o.squared[k];
+      gradients[k] += o.gradients[k];
+      moved[k] += o.moved[k];
+      inside[k] += o.inside[k];
+      visits[k] += o.visits[k];
+    }
+  }
+};
+
+// What a lane's step depends on beside the row.
+template <class W> struct LaneSettings {
+  static constexpr int n = n_lanes<W>;
+  W scale = 1; // m/t of the first epoch
+  alignas(64) W bias[n] = {}, response[n] = {}, shrink_beyond[n] = {};
+};
+
+// What became of a row: the lanes that rest at a bound, and are worth no more visits, and those
+// that have stepped.
+struct LanesVisited {
+  LaneMask resting, moved;
+};
+
+// The steps of all lanes of one row, each exact with the other rows held: the lanes' RowStep.
+template <LossLike Loss, class W>
+[[gnu::always_inline]] inline LanesVisited
+step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *alpha, W *delta,
+           LaneSettings<W> &settings, LaneSums<W, W> &sums) {
+  const W cost = row.cost, upper = Loss::upper(cost), curvature = Loss::curvature(cost);
+  const W scale = settings.scale, norm = row.squared_norm;
+  LaneMask resting = 0, moved = 0;
+#pragma omp simd reduction(| : resting, moved)
+  for (int k = 0; k < n_lanes<W>; ++k) {
+    const bool on = (active >> k) & 1;
+    const W y = k == own ? W(1) : W(-1);
+    const W a = alpha[k], response = settings.response[k], beyond = settings.shrink_beyond[k];
+    const W p = y * (scale * score[k] + settings.bias[k]);
+    const W gradient = p - W(Loss::target) + a * curvature;
+    const bool low = a <= 0, high = a >= upper;
+    const bool rests = on & ((low & (gradient > beyond)) | (high & (gradient < -beyond)));
+    const W projected = low ? std::min(gradient, W(0)) : high ? std::max(gradient, W(0)) : gradient;
+    const bool moves = on & !rests & (projected != 0);
+    const W denominator = scale * (norm + response) + curvature;
+    // A row of zeros has no say in w: its dual variable goes straight to its bound, if it has one.
+    const W bound = upper < std::numeric_limits<W>::infinity() ? upper : a;
+    const W target = denominator > 0 ? a - gradient / denominator : bound;
+    const W next = moves ? std::min(std::max(target, W(0)), upper) : a;
+    const W change = next - a, step = change * y;
+    const W gap = Loss::gap(p, a, cost);
+    sums.visits[k] += on ? W(1) : W(0);
+    sums.gap[k] += on ? gap : W(0);
+    sums.gradients[k] += moves ? projected * projected : W(0);
+    sums.moved[k] += moves ? W(1) : W(0);
+    sums.inside[k] += (on & !rests & (next > 0) & (next < upper)) ? W(1) : W(0);
+    sums.separable[k] += change * (W(Loss::target) - W(0.5) * curvature * (next + a));
+    sums.squared[k] += step * (2 * score[k] + step * norm);
+    sums.balance[k] += step;
+    settings.bias[k] += scale * response * step;
+    alpha[k] = next;
+    delta[k] = step;
+    resting |= static_cast<LaneMask>(rests) << k;
+    moved |= static_cast<LaneMask>(step != 0) << k;
+  }
+  return {resting, moved};
+}
+
+} // namespace bridle

@@ -1,0 +1,106 @@
+// Rows and several functions at once: the weights of as many functions as fit a cache line lie side
+// by side, a lane each, so that a feature is one load for all of them and its step one store. What
+// a lane computes does not depend on the others.
+#pragma once
+
+#include "base/cpu.hpp"
+#include "base/memory.hpp"
+#include "rows/views.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace bridle {
+
+template <class W> inline constexpr int n_lanes = 64 / sizeof(W);
+
+template <class W> struct LanesOf;
+template <> struct LanesOf<float> {
+  using Type [[gnu::vector_size(64), gnu::may_alias]] = float;
+};
+template <> struct LanesOf<double> {
+  using Type [[gnu::vector_size(64), gnu::may_alias]] = double;
+};
+// A number for each lane, on vectors as wide as the machine has them.
+template <class W> using Lanes = typename LanesOf<W>::Type;
+
+// n lines of a number for each lane, each of them one line of memory.
+template <class W> class LaneTable {
+public:
+  explicit LaneTable(int64_t n) : memory_((n + 1) * n_lanes<W>) {
+    const auto at = reinterpret_cast<uintptr_t>(memory_.data());
+    first_ = memory_.data() + (64 - at % 64) % 64 / sizeof(W);
+  }
+  LaneTable(LaneTable &&) = default;
+
+  W *line(int64_t i) { return first_ + i * n_lanes<W>; }
+  const W *line(int64_t i) const { return first_ + i * n_lanes<W>; }
+  Lanes<W> *lines() { return reinterpret_cast<Lanes<W> *>(first_); }
+  const Lanes<W> *lines() const { return reinterpret_cast<const Lanes<W> *>(first_); }
+
+private:
+  LargeVector<W> memory_;
+  W *first_;
+};
+
+// out = sum_j x_j w_j, without the constant feature: four sums break the chain of dependent
+// additions.
+template <class W, class Value, class Column>
+[[gnu::always_inline]] inline void lane_dot(const CsrRows<Value, Column> &rows, int64_t i,
+                                            const Lanes<W> *w, W *out) {
+  Lanes<W> s0{}, s1{}, s2{}, s3{};
+  int64_t k = rows.offsets[i];
+  const int64_t end = rows.offsets[i + 1];
+  const Column *columns = rows.columns;
+  const Value *values = rows.values;
+  for (; k + 4 <= end; k += 4) {
+    s0 += static_cast<W>(values[k]) * w[columns[k]];
+    s1 += static_cast<W>(values[k + 1]) * w[columns[k + 1]];
+    s2 += static_cast<W>(values[k + 2]) * w[columns[k + 2]];
+    s3 += static_cast<W>(values[k + 3]) * w[columns[k + 3]];
+  }
+  for (; k < end; ++k)
+    s0 += static_cast<W>(values[k]) * w[columns[k]];
+  s0 = (s0 + s1) + (s2 + s3);
+  std::memcpy(out, &s0, sizeof s0);
+}
+
+template <class W, class Value>
+[[gnu::always_inline]] inline void lane_dot(const DenseRows<Value> &rows, int64_t i,
+                                            const Lanes<W> *w, W *out) {
+  Lanes<W> s0{}, s1{}, s2{}, s3{};
+  const Value *x = rows.row(i);
+  int64_t j = 0;
+  for (; j + 4 <= rows.n_features; j += 4) {
+    s0 += static_cast<W>(x[j]) * w[j];
+    s1 += static_cast<W>(x[j + 1]) * w[j + 1];
+    s2 += static_cast<W>(x[j + 2]) * w[j + 2];
+    s3 += static_cast<W>(x[j + 3]) * w[j + 3];
+  }
+  for (; j < rows.n_features; ++j)
+    s0 += static_cast<W>(x[j]) * w[j];
+  s0 = (s0 + s1) + (s2 + s3);
+  std::memcpy(out, &s0, sizeof s0);
+}
+
+// w_j += x_j step, without the constant feature.
+template <class W, RowsLike Rows>
+[[gnu::always_inline]] inline void lane_add(const Rows &rows, int64_t i, const W *steps,
+                                            Lanes<W> *w) {
+  Lanes<W> step;
+  std::memcpy(&step, steps, sizeof step);
+  rows.for_each(i, [&](int64_t column, auto value) __attribute__((always_inline)) {
+    w[column] += static_cast<W>(value) * step;
+  });
+}
+
+// The weights that the row is going to need: more than the first caches hold.
+template <class W, RowsLike Rows>
+[[gnu::always_inline]] inline void prefetch_weights(const Rows &rows, int64_t i,
+                                                    const Lanes<W> *w) {
+  if constexpr (requires { rows.columns; })
+    for (int64_t k = rows.offsets[i]; k < rows.offsets[i + 1]; ++k)
+      __builtin_prefetch(w + rows.columns[k]);
+}
+
+} // namespace bridle
