@@ -72,9 +72,12 @@ class Auto(Solver):
         return DualCoordinateDescent()
 
     def together(self, problem: LinearProblem, codes: Any, n: int, seed: int) -> Any:
-        """By dcd, unless newton might have to take over."""
-        chosen = self.choose(problem)
-        return None if newton_fits(problem) else chosen.together(problem, codes, n, seed)
+        """By dcd; a class in which that crawls goes on alone, with newton."""
+        descents = self.choose(problem).together(problem, codes, n, seed)
+        if descents is not None and newton_fits(problem):
+            descents.watches = [_Watch(newton_passes(problem)) for _ in range(n)]
+            descents.followed_by = _dcd_then_newton
+        return descents
 
     def called(self, problem: Problem, last: Any) -> str:
         """With the method that the run has ended with."""
@@ -91,9 +94,8 @@ class Auto(Solver):
             # Still asked: rounding ended it early. newton minds less how features are scaled.
             yield from _counted_on(last, solver_from("newton").iterates(problem, rng=rng))
         elif newton_fits(problem):
-            last = yield from _while_it_runs(iterates, problem)
-            newton = solver_from("newton")
-            yield from _counted_on(last, newton.iterates(problem, start=last, rng=rng))
+            watch = _Watch(newton_passes(problem))
+            yield from _dcd_then_newton(iterates, problem, watch, rng)
         else:
             yield from iterates
 
@@ -138,9 +140,16 @@ def _to_the_end(iterates: Iterates) -> Passed:
             return last
 
 
-def _while_it_runs(iterates: Iterates, problem: LinearProblem) -> Passed:
+def _dcd_then_newton(
+    iterates: Iterates, problem: LinearProblem, watch: _Watch, rng: Rng
+) -> Iterates:
+    last = yield from _while_it_runs(iterates, problem, watch)
+    newton = solver_from("newton")
+    yield from _counted_on(last, newton.iterates(problem, start=last, rng=rng))
+
+
+def _while_it_runs(iterates: Iterates, problem: LinearProblem, watch: _Watch) -> Passed:
     """dcd's iterates until it crawls; returns the last one."""
-    watch = _Watch(price=newton_passes(problem))
     last = next(iterates)
     while not watch.crawls(last.step / problem.n_rows, last.gap_estimate):
         last = iterates.send((yield last))

@@ -8,6 +8,7 @@ in play goes on alone: they are others than those of other classes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ class _Class:
     whole_gap: float = math.inf  # when all rows were last looked at
     resting: float = 0.0  # what rows at rest cost then, and how far off that may be
     active: float = 0.0  # what the others cost
-    few: bool = False  # rows are left in play
+    leaves: bool = False  # the others, to go on alone
 
     def has_come_far(self, report: Any) -> bool:
         """Whether the rows in play are a good deal more accurate than all were."""
@@ -89,6 +90,10 @@ class ClassDescents:
         self._share = 0.25 if self._n_useful >= MANY_ROWS else 1.0
         self._looked_at = 0  # visits at the last look
         self._classes = [_Class() for _ in range(n)]
+        # Of each class, who says when it crawls; then it leaves, and what it does alone is made of
+        # its iterates, the problem, the watch and random numbers.
+        self.watches: Sequence[Any] = ()
+        self.followed_by: Callable[..., Iterates] | None = None
 
     def advance(self) -> None:
         """Some visits for all classes that do not rest, and a look at how far each is."""
@@ -108,6 +113,11 @@ class ClassDescents:
                 state.count(reports[k])
         if finished:
             self._end_epoch(going, reports)
+        for (_, state), watch in zip(going, self._watching(going), strict=False):
+            state.leaves |= watch.crawls(state.visits / self._n_useful, state.guess)
+
+    def _watching(self, going: list[tuple[int, _Class]]) -> list[Any]:
+        return [self.watches[k] for k, _ in going] if self.watches else []
 
     def _end_epoch(self, going: list[tuple[int, _Class]], reports: dict[int, Any]) -> None:
         """Who leaves, or wakes."""
@@ -115,8 +125,8 @@ class ClassDescents:
         few = self.FEW * self._n_useful
         all_leave = sum(report.active for report in reports.values()) <= few * lines
         for k, state in going:
-            state.few = all_leave or reports[k].active * self.LINE <= few
-            if not state.few and state.wakes(reports[k]):
+            state.leaves = all_leave or reports[k].active * self.LINE <= few
+            if not state.leaves and state.wakes(reports[k]):
                 self._core.unshrink(k)
 
     def outline(self, k: int) -> Iterate:
@@ -146,16 +156,20 @@ class ClassDescents:
 
     def leaves(self, k: int) -> bool:
         """Whether class k had better go on alone."""
-        return self._classes[k].few
+        return self._classes[k].leaves
 
     def alone(self, k: int, problem: LinearProblem) -> Iterates:
         """The iterates of class k from here on."""
         alpha = np.empty(problem.n_rows)
         descent = self._core.alone(k)
         descent.alpha(alpha)
-        return descend_in_memory(
-            problem, descent, alpha, _core.Rng(self._seed), self._bucket, self._classes[k].visits
+        rng = _core.Rng(self._seed)
+        found = descend_in_memory(
+            problem, descent, alpha, rng, self._bucket, self._classes[k].visits
         )
+        if self.followed_by is None:
+            return found
+        return self.followed_by(found, problem, self.watches[k], rng)
 
     def go_on(self, k: int, certificate: Certificate) -> None:
         """More visits for class k, which has this certificate."""
