@@ -25,7 +25,7 @@ from bridle.solving.checkpoint import Checkpoint
 from bridle.solving.loop import DEFAULT_STOP
 from bridle.solving.many import Take, Watcher, solve_each
 from bridle.solving.solution import Keep, Solution
-from bridle.solving.stopping import Stop
+from bridle.solving.stopping import Stop, Suboptimality
 from bridle.solving.together import solve_together
 from numpy.typing import ArrayLike
 
@@ -99,6 +99,8 @@ def _together(problems: Problems, effort: Effort, take: Take) -> tuple[Solution,
     """Each class against the rest, all at once, where the solver can do that; else None."""
     if not isinstance(problems, AgainstRest) or len(problems) == 1:
         return None
+    if any(isinstance(rule, Suboptimality) for rule in effort.stop.rules):
+        return None  # which several problems cannot have
     solver = solver_from(effort.solver, problems.base)
     solver.check(problems.base)
     each = 4 * (problems.n_rows + problems.n_features)

@@ -11,11 +11,11 @@ from typing import Any
 
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.threads import Threads
-from bridle.objective.certificate import Certificate
+from bridle.objective.certificate import Certificate, Record
 from bridle.problems.linear import LinearProblem, judge_all
 from bridle.solvers import Solver
-from bridle.solving.interruption import deferred_interrupt
-from bridle.solving.loop import NOT_FINITE, Callback, SolverRun
+from bridle.solving.interruption import Flag, deferred_interrupt
+from bridle.solving.loop import LOG, NOT_FINITE, Callback, SolverRun
 from bridle.solving.many import Take, Watcher
 from bridle.solving.solution import Keep, Solution
 from bridle.solving.stopping import Stop, Verdict
@@ -56,13 +56,15 @@ class _Runs:
     def __init__(
         self, descents: Any, problem_of: Callable[[int], LinearProblem], numbers: Sequence[int],
         solver: Solver, stop: Stop, watch: Watcher | None, take: Take | None, keep: Keep,
-        interrupted: Callable[[], bool],
+        interrupted: Flag,
     ) -> None:  # fmt: skip
         self.descents, self.numbers, self.solver = descents, numbers, solver
         self.problem_of, self.take, self.interrupted = problem_of, take, interrupted
         shared = descents.problem
         self.open = {
-            at: SolverRun(shared, stop, _watching(watch, k), solver.precision(shared), keep=keep)
+            at: SolverRun(
+                shared, stop, self._watching(watch, k), solver.precision(shared), keep=keep
+            )
             for at, k in enumerate(numbers)
         }
         self.alone: dict[int, SolverRun] = {}
@@ -127,8 +129,18 @@ class _Runs:
 
     def _finish(self, at: int, verdict: Verdict) -> None:
         found = self.open.pop(at).solution(verdict, self.solver)
+        LOG.info("%s %s", found.solver, found.message)
         self.solutions[at] = found if self.take is None else self.take(self.numbers[at], found)
 
+    def _watching(self, watch: Watcher | None, k: int) -> tuple[Callback, ...]:
+        if watch is None:
+            return ()
 
-def _watching(watch: Watcher | None, k: int) -> tuple[Callback, ...]:
-    return () if watch is None else (lambda record: watch(k, record),)
+        def told(record: Record) -> bool | None:
+            try:
+                return watch(k, record)
+            except KeyboardInterrupt:
+                self.interrupted.set()
+                return None
+
+        return (told,)
