@@ -20,8 +20,12 @@ SUITES = (
     "sklearn.svm.tests.test_sparse",
     "sklearn.feature_selection.tests.test_rfe",
 )
-# Classes that are not replaced, and the same with another container, which is converted first.
-OTHERS = "not svr and not oneclass and not (test_svc and (lil or csr_array))"
+# Classes that are not replaced, the same with another container, which is converted first, and the
+# slowest, of ten classes and of processes: without this filter all of them pass or are listed, too.
+OTHERS = (
+    "not svr and not oneclass and not n_jobs and not joblib and not unsorted "
+    "and not (test_svc and (lil or csr_array or X_train2)) and not (rfecv and csr_array)"
+)
 
 
 def listed():
