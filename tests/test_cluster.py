@@ -323,6 +323,35 @@ def files(corpus, tmp_path_factory):
     return made
 
 
+def test_files_by_their_urls(client, corpus, files, tmp_path):
+    """Workers fetch them; memory:// is each process's own, so it is read in this one."""
+    import fsspec
+    from bridle.rows.cluster.dask_rows import make_part
+
+    rows = DaskRows(client, [f"file://{file}" for file in files])
+    found, one = (
+        solve(DistributedProblem(own, 0.1), stop=Gap(1e-3) | Epochs(100))
+        for own in (rows, DaskRows(client, files))
+    )
+    assert np.array_equal(found.w, one.w)
+    with pytest.raises(FileNotFoundError, match=r"says worker tcp.*file:///none\.arrow"):
+        DaskRows(client, ["file:///none.arrow"])
+    store = fsspec.filesystem("memory")
+    store.pipe("/rows/0.arrow", files[0].read_bytes())
+    store.pipe("/rows/torn.arrow", files[0].read_bytes()[:-100])
+    X, y = blocks(*corpus, 3)[0]
+    part = make_part(0, ["a"], ["memory://rows/0.arrow"], [()], 1)
+    assert (part.blocks[0].X != X).nnz == 0
+    assert np.array_equal(part.blocks[0].y, y)
+    assert part.describe()["name"] == "memory://rows/0.arrow"
+    for bad, why in (
+        ("memory://rows/torn.arrow", r"memory://rows/torn\.arrow"),
+        ("nothing://rows/0.arrow", r"nothing://rows/0\.arrow.*[Pp]rotocol"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            make_part(0, ["a"], [bad], [()], 1)
+
+
 def train(client, *words):
     from bridle.cli import main
     from click.testing import CliRunner

@@ -6,11 +6,14 @@ read again by another worker, or by the same one once its nanny has restarted it
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,7 @@ class ClusterError(RuntimeError):
 
 @dataclass(frozen=True)
 class Source:
-    """Where some rows come from: a file, or tasks of Dask that make X, y and the weights."""
+    """Where some rows come from: a file, its URL, or tasks of Dask that make X, y and weights."""
 
     name: str
     file: str | None = None
@@ -59,6 +62,34 @@ def make_part(
 
 
 def _read(file: str) -> Block:
+    return _read_url(file) if is_url(file) else _read_arrow(file)
+
+
+def _read_url(url: str) -> Block:
+    """An object of any store that fsspec knows, by way of a file that has no name for long."""
+    import fsspec
+
+    with tempfile.TemporaryDirectory(prefix="bridle-") as folder:
+        copied = os.path.join(folder, "rows.arrow")
+        try:
+            with fsspec.open(url, "rb") as source, open(copied, "wb") as target:
+                shutil.copyfileobj(source, target)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", url) from error
+        except (ImportError, ValueError) as error:  # of the store: unknown, or not installed
+            raise ValueError(f"{url}: {error}") from error
+        try:
+            return replace(_read_arrow(copied), name=url)
+        except ValueError as error:
+            raise ValueError(str(error).replace(copied, url)) from error
+
+
+def is_url(file: Any) -> bool:
+    """Whether a name is one of fsspec's: s3://bucket/rows.arrow, file:///rows.arrow."""
+    return isinstance(file, str) and "://" in file
+
+
+def _read_arrow(file: str) -> Block:
     from bridle.data.arrow import open_arrow, read_arrow
 
     rows = open_arrow(file)
@@ -96,7 +127,7 @@ class DaskRows:
 
     X : a dask Array or DataFrame with y and sample_weight divided alike; a Bag of CSR matrices
         with a Bag of labels, or of tuples (X, y) or (X, y, sample_weight); or Arrow files that all
-        workers can read, which hold labels and weights.
+        workers can read, which hold labels and weights: paths, or URLs that fsspec knows.
     A worker gets one part, and coordinate descent has one thread: give it one thread, too.
 
     Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_overhead (what they
@@ -327,7 +358,7 @@ def sources_of(X: Any, y: Any, sample_weight: Any) -> list[Source]:
             raise ValueError("Arrow files hold labels and weights: give no others")
         if not X:
             raise ValueError("the list of Arrow files is empty")
-        files = [os.path.abspath(os.fspath(file)) for file in X]
+        files = [file if is_url(file) else os.path.abspath(os.fspath(file)) for file in X]
         return [Source(file, file) for file in files]
     if not _is_dask(X):
         raise TypeError(
