@@ -6,7 +6,9 @@ For each set (names as in benchmarks.data; by default the corpus of 200,000 rows
 svmlight and in the page cache: the seconds to read it, beside those to copy its bytes; `bridle
 train` against `liblinear-train` and `bridle predict` against `liblinear-predict`, from the start of
 the process to its end. All take turns. Medians by the clock, and how far above the best lower bound
-the objectives of both models are. Prints tables; writes files.json.
+the objectives of both models are. Then a table of 100,000 rows and 30 columns of numbers as CSV:
+`bridle.data.read_data` (rows in CSR, labels) with pyarrow and without, against pandas.read_csv and
+what makes the same rows of its frame. Prints tables; writes files.json.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from bridle import LinearProblem, lam_to_C
-from bridle.data import read_svmlight, write_svmlight
+from bridle.data import fast_csv, read_data, read_svmlight, write_svmlight
 from bridle.models.storage import load_model
+from scipy.sparse import csr_matrix
 
 from benchmarks.data import Missing, load
 
@@ -113,6 +117,39 @@ def measure(name: str, lam: float, gap: float, rounds: int, folder: str) -> dict
     return found
 
 
+def measure_csv(rounds: int, folder: str, n_rows: int = 100_000, n_columns: int = 30) -> Any:
+    """A CSV file into rows and labels; None without pandas."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return None
+    rng = np.random.default_rng(0)
+    path = Path(folder, "table.csv")
+    frame = pd.DataFrame(rng.normal(size=(n_rows, n_columns)).round(6)).rename(columns=str)
+    frame["label"] = rng.integers(0, 2, n_rows)
+    frame.to_csv(path, index=False)
+
+    def by_pandas() -> object:
+        read = pd.read_csv(path)
+        return csr_matrix(read.drop(columns="label").to_numpy(np.float32)), read["label"].to_numpy()
+
+    def in_python() -> object:
+        with mock.patch.object(fast_csv, "read_columns", return_value=None):
+            return read_data(path)
+
+    runs: Runs = {
+        "bridle": lambda: read_data(path), "bridle without pyarrow": in_python,
+        "pandas": lambda: pd.read_csv(path), "pandas to CSR": by_pandas,
+    }  # fmt: skip
+    return {"megabytes": path.stat().st_size / 1e6, "read": medians(runs, rounds)}
+
+
+def show_csv(found: dict[str, Any]) -> None:
+    print(f"CSV: {found['megabytes']:.0f} MB")
+    for name, seconds in found["read"].items():
+        print(f"  {name:22} {seconds:7.3f} s {found['megabytes'] / seconds:7.0f} MB/s")
+
+
 def show(found: dict[str, Any]) -> None:
     print(f"{found['set']}: {found['rows']:,} rows, {found['nnz']:,} non-zeros, "
           f"{found['megabytes']:.0f} MB, C = {found['C']:g}")  # fmt: skip
@@ -131,7 +168,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sets", nargs="*", default=["corpus200k"])
+    parser.add_argument("sets", nargs="*", default=["corpus200k"], help="none: only the table")
     parser.add_argument("--lam", type=float, default=1e-4)
     parser.add_argument("--gap", type=float, default=1e-3)
     parser.add_argument("--rounds", type=int, default=7)
@@ -146,6 +183,11 @@ def main() -> None:
                 print(f"{name}: {reason}")
                 continue
         show(report[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        table = measure_csv(chosen.rounds, folder)
+    if table is not None:
+        show_csv(table)
+        report.append(table)
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / "files.json").write_text(json.dumps(report, indent=1))
 

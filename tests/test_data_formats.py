@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bridle.cli import main
-from bridle.data import Wanted, read_data, tables, write_npz, write_svmlight
+from bridle.data import Wanted, fast_csv, read_data, tables, write_npz, write_svmlight
 from bridle.data.hashing import murmur3
 from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
@@ -399,3 +399,72 @@ def test_archives_are_never_unpickled(tmp_path: Path) -> None:
         archive.writestr("y.npy", b"\x80\x04c__builtin__\nexit\n.")
     with pytest.raises(ValueError, match=r"d\.npz"):
         read_data(tmp_path / "d.npz")
+
+
+QUOTED = 'name,age,label\n"Ann, B.",31,a\n"say ""hi""",40,b\n"two\nlines",5,a\nplain,7,b\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,label\n1,2,0\n-3.5,0,1\n1e3,.5,0\n",
+        "1,2,0\n3,4,1\n",
+        "\n\na,b,label\r\n1,2,x\r\n\r\n3,4,y\r\n",
+        "a,b,label\r1,2,x\r3,4,y\r",
+        "a,label\n 1,0\n2 ,1\n+3,1\n",
+        "a,label\n1,0\n1_000,1\n",
+        "a,label\n1,0\n,1\n",
+        "a,label\n1,0\nnan,1\n",
+        "a,label\n1,0\nnan(1),1\n",
+        "a,label\n1,0\n1e300,1\n",
+        "a,label\n1,0\nNULL,1\nTRUE,0\n",
+        "a,b,label\n1,2,0\n1,2\n",
+        "a,b,label\n1,2,0\n1,2,0,4\n",
+        "a,label\n\u0661,0\n2,1\n",
+        'a,label\n"1",0\n"2",1\n',
+        'a,label\n"1"2,0\n2,1\n',
+        'a,label\nx"y,0\n2,1\n',
+        'a,label\n"x,0\n2,1\n',
+        "\ufeffa,label\n1,0\n2,1\n",
+        "a,label\n1,0\n2,\n",
+        "a,label\n1,-1\n2,inf\n",
+        QUOTED,
+        "a,label\n1,0\n2,1" + "\n" * 30,
+        "a,label\nx,0\ny,1\nx,1\n,0\n",
+    ],
+)
+@pytest.mark.parametrize("bits", [None, 6])
+def test_csv_is_read_alike_with_and_without_pyarrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, bits: int | None
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    label = "-1" if text[0] in "1" else "label"
+
+    def told() -> Any:
+        try:
+            data = read_data(path, Wanted(label_column=label, hash_bits=bits))
+        except ValueError as error:
+            return str(error)
+        return (data.X.toarray().tolist(), data.y.tolist(), data.columns)
+
+    fast = told()
+    monkeypatch.setattr(fast_csv, "read_columns", lambda *given, **how: None)
+    assert fast == told()
+
+
+def test_pyarrow_does_read_what_is_well_formed() -> None:
+    for text, numbers in (("1,x\n2,y\n", {"a"}), (QUOTED.partition("\n")[2], {"age"})):
+        names = ["a", "label"] if text[0] == "1" else ["name", "age", "label"]
+        found = fast_csv.read_columns(text.encode(), names, numbers, 0, ",")
+        assert found is not None
+        assert {name for name in names if isinstance(found[name], np.ndarray)} == numbers
+
+
+def test_a_column_that_is_text_to_the_model_stays_text(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("a,label\nx,0\n1,1\n")
+    (tmp_path / "test.csv").write_text("a,label\n1,1\n1.0,0\n")
+    known = read_data(tmp_path / "train.csv", Wanted(hash_bits=8))
+    data = read_data(tmp_path / "test.csv", Wanted(columns=known.columns))
+    assert (data.X[0] != known.X[1]).nnz == 0
+    assert (data.X[1] != known.X[1]).nnz == 2

@@ -18,6 +18,8 @@ from bridle.cli import main
 from bridle.data import write_svmlight
 from bridle.errors import ModelError
 from bridle.exchange import export_model, from_sklearn, import_model, to_sklearn
+from bridle.exchange.onnx import build
+from bridle.exchange.pipelines import register
 from bridle.models.kernel import KernelModel
 from bridle.models.linear import LinearModel
 from bridle.models.storage import as_model, load_model, save_model
@@ -25,6 +27,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as Peer
 
 needs_liblinear = pytest.mark.skipif(
@@ -190,6 +195,53 @@ def test_onnxruntime_predicts_the_same(tmp_path: Path, classes: list[Any]) -> No
     np.testing.assert_array_equal(labels, model.predict(test))
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("estimator", [
+    bridle.LinearSVC(multi_class="ovo"), bridle.LinearSVC(multi_class="crammer_singer"),
+    bridle.LinearSVC(probability="platt"), bridle.LinearSVC(probability="isotonic"),
+    bridle.LinearSVC(multi_class="ovo", probability="isotonic"), bridle.SVC(),
+    bridle.SVC(probability=True), bridle.SVC(multi_class="ovr", kernel="poly", coef0=1.0),
+    bridle.SVC(kernel="sigmoid", gamma=0.01), bridle.SVC(kernel="linear"),
+], ids=str)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::bridle.GapWarning")  # of the sigmoid, which is no kernel
+def test_nothing_of_a_classifier_is_lost_in_onnx(estimator: Any, n_classes: int) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = draw(list(range(n_classes)))
+    model = as_model(clone(estimator).fit(X, y))
+    model = model.dense() if model.kind == "linear" else model
+    session = runtime.InferenceSession(build(model).SerializeToString())
+    test, _ = draw(list(range(n_classes)), n_rows=300, seed=5)
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"X": test.toarray()}), strict=True))
+    scores = model.decision_function(test)
+    np.testing.assert_allclose(found["scores"], scores, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(found["label"], model.predict(test))
+    assert ("probabilities" in found) == ("calibrators" in model.info)
+    if "probabilities" in found:
+        chances = model.predict_proba(test)
+        np.testing.assert_allclose(found["probabilities"], chances, rtol=1e-6, atol=1e-9)
+
+
+def test_what_an_export_leaves_out_is_said(tmp_path: Path) -> None:
+    X, y = draw([-1, 1])
+    save_model(tmp_path / "m", bridle.LinearSVC(probability="platt").fit(X, y))
+    for ending, said in (("liblinear", True), ("svmlight", True), ("onnx", False)):
+        line = ["export", str(tmp_path / "m"), str(tmp_path / f"m.{ending}")]
+        told = CliRunner().invoke(main, line)
+        assert ("its probabilities are not in" in told.stderr) == said
+
+
+def test_scaled_kernel_machines_in_onnx(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = draw([1, 2])
+    write_svmlight(tmp_path / "d", X, y)
+    bridle_command("train", tmp_path / "d", tmp_path / "m", "--kernel", "rbf", "--scale")
+    bridle_command("export", tmp_path / "m", tmp_path / "m.onnx")
+    model = load_model(tmp_path / "m")
+    _, scores = runtime.InferenceSession(tmp_path / "m.onnx").run(None, {"X": X.toarray()})
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("options", [
     {}, {"loss": "hinge", "C": 0.3}, {"fit_intercept": False}, {"intercept_scaling": 3.0},
     {"class_weight": "balanced"}, {"class_weight": {2: 5.0}}, {"multi_class": "crammer_singer"},
@@ -228,12 +280,13 @@ def test_what_a_format_cannot_hold(tmp_path: Path) -> None:
     words = bridle.LinearSVC().fit(X, np.where(y == 1, "a", "b"))
     kernel = bridle.SVC(multi_class="ovr").fit(X, y)
     pairs = bridle.LinearSVC(multi_class="ovo").fit(X, y)
+    ranker = bridle.RankSVM().fit(X, y - 1, qid=np.zeros(len(y), int))
     with pytest.raises(ValueError, match="not pairs"):
         to_sklearn(pairs)
     for model, name, message in (
         (three, "svmlight", "two classes only"), (words, "liblinear", "labels are integers"),
-        (kernel, "liblinear", "linear models only"), (kernel, "onnx", "only linear models"),
-        (pairs, "liblinear", "has pairs"), (pairs, "onnx", "decides by votes"),
+        (kernel, "liblinear", "linear models only"), (pairs, "liblinear", "has pairs"),
+        (ranker, "onnx", "models of kind 'ranking' do not go to ONNX"),
         (three, "pmml", "is no format: liblinear, svmlight, onnx"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
@@ -342,3 +395,19 @@ def test_hostile_files_end_in_an_error_or_a_model(tmp_path: Path, text: str) -> 
             import_model(path)
 
     attack()
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_pipelines_go_to_onnx_by_skl2onnx(words: bool) -> None:
+    runtime, skl2onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("skl2onnx")
+    register(bridle.LinearSVC, bridle.SVC)
+    X, codes = draw([0, 1, 2])
+    X, y = X.toarray(), np.array(["a", "b", "c"])[codes.astype(int)] if words else codes.astype(int)
+    for last in (bridle.LinearSVC(), bridle.LinearSVC(probability="platt"), bridle.SVC()):
+        pipe = make_pipeline(StandardScaler(), last).fit(X, y)
+        made = skl2onnx.to_onnx(pipe, X[:1], options={"zipmap": False}, target_opset=15)
+        labels, second = runtime.InferenceSession(made.SerializeToString()).run(None, {"X": X})
+        np.testing.assert_array_equal(labels, pipe.predict(X))
+        known = pipe.predict_proba(X) if hasattr(pipe, "predict_proba") else None
+        expected = pipe.decision_function(X) if known is None else known
+        np.testing.assert_allclose(second, expected, rtol=1e-4, atol=1e-5)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from bridle.cli.shared import InputFile, OutputFile, check_writable, read_model, reported
@@ -26,9 +28,17 @@ def export(model: Path, output: Path, name: str | None) -> None:
 
     with reported():
         export_model(output, fitted, name)
-    if fitted.zero_based and name != "onnx" and output.suffix != ".onnx":
-        click.echo(
-            f"bridle: {model}: its data count features from 0; in {output} they count from 1",
-            err=True,
-        )
+    onnx = (name or output.suffix[1:]) == "onnx"
+    for said in _left_out(fitted, onnx=onnx):
+        click.echo(f"bridle: {model}: {said.format(output)}", err=True)
     click.echo(f"model written to {output}")
+
+
+def _left_out(model: Any, *, onnx: bool) -> Iterator[str]:
+    """What the other tool's file does not say, in a sentence each."""
+    if model.zero_based and not onnx:
+        yield "its data count features from 0; in {} they count from 1"
+    if "calibrators" in model.info and not onnx:
+        yield "its probabilities are not in {}, which has no place for them"
+    if "columns" in model.info:
+        yield "the names of its columns are not in {}, which knows features by their numbers"

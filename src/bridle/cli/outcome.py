@@ -103,7 +103,7 @@ def conclude(
     if options.as_json:
         print_json(report)
     elif not options.quiet:
-        _print(report, data)
+        _print(report, data, [p for p in ("validation", "test") if getattr(options, p) is not None])
     return REACHED if all(map(partial(_reached, options), solutions.solutions)) else NOT_REACHED
 
 
@@ -218,7 +218,7 @@ def write_trace(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, [text.getvalue()])
 
 
-def _print(report: dict[str, Any], data: str) -> None:
+def _print(report: dict[str, Any], data: str, measured: list[str]) -> None:
     seconds = report["seconds"]
     if "workers" in report:
         for what in report["losses"]:
@@ -241,8 +241,7 @@ def _print(report: dict[str, Any], data: str) -> None:
     if report["assumption"]:
         click.echo(report["assumption"])
     errors = f"training error {percent(report['error_train'])}"
-    for part in ("validation", "test"):
-        if report[f"error_{part}"] is not None:
-            errors += f", {part} error {percent(report[f'error_{part}'])}"
+    for part in measured:
+        errors += f", {part} error {percent(report[f'error_{part}'])}"
     click.echo(errors)
     click.echo(f"model written to {report['model']}")

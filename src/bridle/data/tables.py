@@ -21,12 +21,14 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
+from bridle.data import fast_csv
 from bridle.data.hashing import murmur3
 from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending, numbered
-from bridle.files.packed import text_of
+from bridle.files.packed import as_text, bytes_of
 from numpy.typing import NDArray
 
 ROWS_AT_A_TIME = 20_000
+FAST_ROWS_AT_A_TIME = 1 << 18
 MOST_HASH_BITS = 30
 
 
@@ -80,11 +82,11 @@ def read_csv(path: StrPath, wanted: Wanted) -> Data:
     """Rows and labels of a CSV or TSV file."""
     name = os.fsdecode(path)
     text: list[str] = []  # the columns that turned out to be text
+    lines = _CsvRows(path, threads=wanted.n_threads != 1)
     while True:
-        lines = _CsvRows(path)
         columns = _columns(lines.names, wanted, tuple(text), name)
         try:
-            data = _assemble(columns, lines.names, lines.blocks(), name, lines.where)
+            data = _assemble(columns, lines.names, lines.blocks(columns), name, lines.where)
             if wanted.columns is None and wanted.label_column not in lines.names:
                 lines.expect_name_of_labels(columns.label, data.y)
             return data
@@ -102,18 +104,21 @@ def read_csv(path: StrPath, wanted: Wanted) -> Data:
 class _CsvRows:
     """The cells of a CSV file, and the lines they are on."""
 
-    def __init__(self, path: StrPath) -> None:
-        self._path, self._name = path, os.fsdecode(path)
-        self._rows = self._open()
-        first = next(self._rows, (0, None))[1]
+    def __init__(self, path: StrPath, *, threads: bool) -> None:
+        self._threads = threads
+        self._name, self._raw = os.fsdecode(path), bytes_of(path)
+        self._delimiter = "\t" if data_ending(path) == ".tsv" else ","
+        self._fast: dict[str, Any] | None = None
+        rows = self._open()
+        line, first = next(rows, (0, None))
         if first is None:
             raise ValueError(f"{self._name}: has no rows")
         named = not all(map(_is_number, first))
         self.names = first if named else [str(k + 1) for k in range(len(first))]
+        second = next(rows, (0, []))[1] if named else first
         if named and any(map(_is_number, first)):
-            self._expect_names(first, next(self._rows, (0, []))[1])
-        self._rows = islice(self._open(), int(named), None)
-        self._named = named
+            self._expect_names(first, second)
+        self._named, self._header, self._sample = named, line if named else 0, second
         if len(set(self.names)) != len(self.names):
             double = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"{self._name}:1: two columns are called {double!r:.40}")
@@ -141,9 +146,38 @@ class _CsvRows:
         """The line of a row: looked for when it is needed, in the file."""
         return next(islice(self._open(), row + self._named, None))[0]
 
-    def blocks(self) -> Iterator[dict[str, list[str]]]:
-        """Columns of many rows at a time."""
-        while block := list(islice(self._rows, ROWS_AT_A_TIME)):
+    def blocks(self, columns: Columns) -> Iterator[dict[str, Any]]:
+        """Columns of many rows at a time: lists of cells, or what `fast_csv` makes of them."""
+        cells = self._columns(columns)
+        if cells is None:
+            yield from self._blocks_in_python()
+            return
+        n_rows = len(next(iter(cells.values())))
+        for first in range(0, n_rows, FAST_ROWS_AT_A_TIME):
+            part = slice(first, first + FAST_ROWS_AT_A_TIME)
+            yield {name: values[part] for name, values in cells.items()}
+
+    def _columns(self, columns: Columns) -> dict[str, Any] | None:
+        """By pyarrow, once; None where it cannot be."""
+        if self._fast is None:
+            words = {*columns.text, columns.query}
+            numbers = {
+                name for name, cell in zip(self.names, self._sample, strict=False)
+                if name not in words and _is_number(cell)
+            }  # fmt: skip
+            self._fast = fast_csv.read_columns(
+                self._raw,
+                self.names,
+                numbers,
+                self._header,
+                self._delimiter,
+                threads=self._threads,
+            )
+        return self._fast
+
+    def _blocks_in_python(self) -> Iterator[dict[str, list[str]]]:
+        rows = islice(self._open(), int(self._named), None)
+        while block := list(islice(rows, ROWS_AT_A_TIME)):
             for line, cells in block:
                 if len(cells) != len(self.names):
                     raise ValueError(
@@ -155,8 +189,7 @@ class _CsvRows:
 
     def _open(self) -> Iterator[tuple[int, list[str]]]:
         """Lines and cells of all rows that are not blank, the names among them."""
-        delimiter = "\t" if data_ending(self._path) == ".tsv" else ","
-        reader = csv.reader(text_of(self._path), delimiter=delimiter, strict=True)
+        reader = csv.reader(as_text(self._raw), delimiter=self._delimiter, strict=True)
         try:
             for cells in reader:
                 if cells:
@@ -287,14 +320,14 @@ def _assemble(
         numbers = np.empty((n, len(columns.numbers)), np.float32)
         for k, name in enumerate(columns.numbers):
             numbers[:, k] = _numbers(name, block[name], before, where, line)
-        found = [sp.csr_matrix(numbers)]
+        found = [_csr(numbers)]
         if columns.hash_bits is not None:
             found.append(_hashed(columns, block, n, known))
         parts.append(sp.hstack(found, format="csr") if len(found) > 1 else found[0])
         if labelled:
             labels.append(block[columns.label])
         if columns.query is not None:
-            queries.append(np.asarray(block[columns.query]))
+            queries.append(np.array(_strings(block[columns.query])))
         before += n
     if not parts:
         raise ValueError(f"{where}: has no rows")
@@ -305,8 +338,29 @@ def _assemble(
     return Data(sp.csr_matrix(X), y, False, columns, qid=qid)
 
 
+def _csr(dense: NDArray[np.float32]) -> Any:
+    """The rows without their zeros; of rows without zeros, faster than SciPy finds them."""
+    from scipy.sparse import csr_matrix
+
+    if not dense.all() or dense.shape[0] * dense.shape[1] >= 2**31:
+        return csr_matrix(dense)
+    indices = np.tile(np.arange(dense.shape[1], dtype=np.int32), dense.shape[0])
+    offsets = np.arange(dense.shape[0] + 1, dtype=np.int32) * np.int32(dense.shape[1])
+    return csr_matrix((dense.ravel(), indices, offsets), shape=dense.shape)
+
+
+def _strings(cells: Any) -> Any:
+    """As a list, if they are pyarrow's."""
+    return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
+
+
 def _numbers(name: str, cells: Any, before: int, where: str, line: Any) -> NDArray[np.float32]:
-    values = cells if isinstance(cells, np.ndarray) else _parsed(cells)
+    values = cells if isinstance(cells, np.ndarray) else None
+    if hasattr(cells, "to_pylist"):
+        values = fast_csv.as_numbers(cells)
+    if values is None:
+        cells = _strings(cells)
+        values = _parsed(cells)
     if values is None:
         bad = next(k for k, cell in enumerate(cells) if not _is_number(cell))
         words = [k for k, cell in enumerate(cells) if cell.strip() and not _is_number(cell)]
@@ -333,23 +387,32 @@ def _hashed(
     first, width = len(columns.numbers), 1 << columns.hash_bits
     indices = np.empty((n_rows, len(columns.text)), np.int32)
     for k, name in enumerate(columns.text):
-        for i, value in enumerate(block[name]):
+        values, codes = block[name], None
+        if hasattr(values, "to_pylist"):
+            values, codes = fast_csv.distinct(values)
+        features = np.empty(len(values), np.int32)
+        for i, value in enumerate(values):
             key = (name, value)
             if key not in known:
                 known[key] = columns.feature_of(name, value) - first
-            indices[i, k] = known[key]
+            features[i] = known[key]
+        indices[:, k] = features if codes is None else features[codes]
     ones = np.ones(indices.size, np.float32)
     offsets = np.arange(n_rows + 1) * indices.shape[1]
     return csr_matrix((ones, indices.ravel(), offsets), shape=(n_rows, width))
 
 
 def _labels(blocks: list[Any], where: str) -> NDArray[Any]:
-    values = [value for block in blocks for value in block]
-    text = bool(values) and isinstance(values[0], str)
-    numbers = _parsed(values) if text else np.asarray(values, np.float64)
-    if numbers is not None:
+    if blocks and all(isinstance(block, np.ndarray) for block in blocks):
+        numbers = np.concatenate(blocks)
         if np.isfinite(numbers).all():
-            return numbers
+            return np.asarray(numbers, np.float64)
+    values = [value for block in blocks for value in _strings(block)]
+    text = bool(values) and isinstance(values[0], str)
+    parsed = _parsed(values) if text else np.asarray(values, np.float64)
+    if parsed is not None:
+        if np.isfinite(parsed).all():
+            return parsed
         raise ValueError(f"{where}: has labels that are not finite")
     if any(not str(value).strip() for value in values):
         raise ValueError(f"{where}: has rows without a label")

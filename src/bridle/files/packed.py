@@ -109,8 +109,17 @@ def unpacked(file: IO[bytes], name: str) -> bytes | bytearray:
     return text
 
 
+def bytes_of(source: Source) -> bytes:
+    """What a file holds, plain or compressed."""
+    with opened(source) as file:
+        return bytes(unpacked(file, name_of(source)))
+
+
+def as_text(raw: bytes) -> IO[str]:
+    """A text in UTF-8, with its line ends as they are."""
+    return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
+
+
 def text_of(source: Source) -> IO[str]:
     """The text of a file in UTF-8, plain or compressed, with its line ends as they are."""
-    with opened(source) as file:
-        raw = unpacked(file, name_of(source))
-    return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
+    return as_text(bytes_of(source))
