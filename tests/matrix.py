@@ -89,11 +89,20 @@ def in_storage(X, dtype, storage):
 def small_problem(loss="hinge", bias="none", dtype="float64", storage="dense", *, weighted=True,
                   C=0.5, seed=0, n_threads=None, **data):  # fmt: skip
     X, y = small_data(seed, dtype=dtype, storage=storage, **data)
+    if loss in reference.RESIDUAL:
+        y = targets_of(X, seed)
     weights = np.random.default_rng(seed + 1).choice([0.0, 0.5, 1.0, 2.5], len(y))
     return LinearProblem(
         X, y, C, loss=loss, bias=bias, bias_scale=0.7 if bias == "regularised" else 1.0,
         sample_weight=weights if weighted else None, n_threads=n_threads,
     )  # fmt: skip
+
+
+def targets_of(X, seed=0):
+    """What a regression on these rows is to find."""
+    rng = np.random.default_rng(seed + 2)
+    slopes, noise = rng.normal(size=X.shape[1]), rng.normal(size=X.shape[0])
+    return np.asarray(X @ slopes, np.float64) + 0.7 + 0.5 * noise
 
 
 def case_solver(name):
@@ -109,6 +118,21 @@ def run(name, problem, **options):
 def cells():
     """Every combination that the solver says it can do."""
     return [cell for cell, reason in _asked() if reason is None]
+
+
+# On every storage: dcd and newton by every loss, and every solver by the first two.
+BROADLY = {"hinge", "squared_hinge", "perceptron"}
+
+
+def stored(cells):
+    """The cells on their storages, in both precisions: those of gradients on one of each."""
+    once = (("float32", "csr-32"), ("float64", "dense"))
+    return [
+        (*cell, *home)
+        for home in product(DTYPES, STORAGES)
+        for cell in cells
+        if home in once or cell[1] in BROADLY or cell[0] in ("dcd", "newton")
+    ]
 
 
 def refused():

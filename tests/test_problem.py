@@ -19,6 +19,11 @@ PROBLEMS = [
     for bias in matrix.BIASES
     for dtype in matrix.DTYPES
     for storage in matrix.STORAGES
+] + [
+    (loss, bias, "float32", "csr-32")
+    for loss in matrix.LOSSES
+    if loss not in matrix.BROADLY
+    for bias in matrix.BIASES
 ]
 
 
@@ -33,9 +38,10 @@ def test_weak_duality_and_values(loss, bias, dtype, storage, seed, scale):
     raw = rng.exponential(scale, problem.n_rows) * rng.choice([-1, 0, 1], problem.n_rows)
     alpha = problem.feasible(Iterate(0, 0, w, b, raw))
     setting = {"loss": loss, "bias": bias, "bias_scale": problem.bias_scale}
-    P = reference.primal(problem.X, problem.y, w, b, problem.cost, **setting)
-    D = reference.dual(problem.X, problem.y, alpha, problem.cost, **setting)
-    reference.assert_feasible(problem.y, alpha, problem.cost, loss=loss, bias=bias)
+    y = problem.sides.labels
+    P = reference.primal(problem.X, y, w, b, problem.cost, **setting)
+    D = reference.dual(problem.X, y, alpha, problem.cost, **setting)
+    reference.assert_feasible(y, alpha, problem.cost, loss=loss, bias=bias)
     assert problem.primal(w, b) == pytest.approx(P, rel=1e-10)
     assert problem.dual(alpha) == pytest.approx(D, rel=1e-9, abs=1e-9)
     assert D <= P * (1 + 1e-12)

@@ -17,12 +17,10 @@ CELLS = matrix.cells()
 def recompute(problem, solution):
     """(P, D) of a solution by NumPy alone."""
     setting = {"loss": problem.loss.name, "bias": problem.bias, "bias_scale": problem.bias_scale}
-    cost = problem.C * problem.sample_weight
-    reference.assert_feasible(
-        problem.y, solution.alpha, cost, loss=problem.loss.name, bias=problem.bias
-    )
-    primal = reference.primal(problem.X, problem.y, solution.w, solution.b, cost, **setting)
-    return primal, reference.dual(problem.X, problem.y, solution.alpha, cost, **setting)
+    cost, y = problem.C * problem.sample_weight, problem.sides.labels
+    reference.assert_feasible(y, solution.alpha, cost, loss=problem.loss.name, bias=problem.bias)
+    primal = reference.primal(problem.X, y, solution.w, solution.b, cost, **setting)
+    return primal, reference.dual(problem.X, y, solution.alpha, cost, **setting)
 
 
 def test_every_linear_solver_is_in_the_matrix():
@@ -33,9 +31,7 @@ def test_every_loss_is_in_the_matrix():
     assert set(matrix.LOSSES) == set(LOSSES)
 
 
-@pytest.mark.parametrize("storage", matrix.STORAGES)
-@pytest.mark.parametrize("dtype", matrix.DTYPES)
-@pytest.mark.parametrize(("name", "loss", "bias"), CELLS)
+@pytest.mark.parametrize(("name", "loss", "bias", "dtype", "storage"), matrix.stored(CELLS))
 def test_gap_at_exit(name, loss, bias, dtype, storage):
     problem = matrix.small_problem(loss, bias, dtype, storage)
     solution = matrix.run(name, problem)

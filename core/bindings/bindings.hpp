@@ -3,20 +3,27 @@
 
 #include "base/memory.hpp"
 #include "base/rng.hpp"
+#include "linear/row_sides.hpp"
 #include "losses.hpp"
 #include "rows/passes.hpp"
 #include "rows/views.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace nb = nanobind;
@@ -58,7 +65,17 @@ inline int64_t n_weights(const PyRows &rows) {
   return std::visit([](const auto &r) { return r.n_features + 1; }, rows.unchecked());
 }
 
-// What takes steps on rows of their kind, by the loss of that name where it has one.
+// A loss: the name of its struct, with its numbers if it has any.
+using PyLoss = std::variant<std::string, std::pair<std::string, std::vector<double>>>;
+
+inline AnyLoss loss_from(const PyLoss &loss) {
+  if (const auto *name = std::get_if<std::string>(&loss))
+    return loss_from_name(*name);
+  const auto &[name, numbers] = std::get<1>(loss);
+  return loss_from_name(name, numbers);
+}
+
+// What takes steps on rows of their kind, by a loss where they have one.
 template <class Steps, template <RowsLike> class On, class... Arguments>
 std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...arguments) {
   return std::visit(
@@ -68,13 +85,14 @@ std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...argume
       rows.view());
 }
 template <class Steps, template <RowsLike, LossLike> class On, class... Arguments>
-std::unique_ptr<Steps> make_steps_by(const std::string &loss, const PyRows &rows,
+std::unique_ptr<Steps> make_steps_by(const PyLoss &loss, const PyRows &rows,
                                      const Arguments &...arguments) {
   return std::visit(
-      [&](const auto &r, auto l) -> std::unique_ptr<Steps> {
-        return std::make_unique<On<std::decay_t<decltype(r)>, decltype(l)>>(r, arguments...);
+      [&](const auto &r, const auto &l) -> std::unique_ptr<Steps> {
+        using Of = On<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>;
+        return std::make_unique<Of>(r, l, arguments...);
       },
-      rows.view(), loss_from_name(loss));
+      rows.view(), loss_from(loss));
 }
 
 // Sizes are checked here, once for every call: a short array would be read past its end.
@@ -83,6 +101,17 @@ template <class Array> void expect_size(const Array &array, int64_t size, const 
     throw nb::value_error((std::string(name) + " has " + std::to_string(array.shape(0)) +
                            " entries, expected " + std::to_string(size))
                               .c_str());
+}
+
+// The numbers of rows; their targets may be none.
+inline RowSides row_sides(const PyRows &rows, const Vector<double> &signed_cost,
+                          const Vector<double> &squared_norms,
+                          const std::optional<Vector<double>> &targets) {
+  expect_size(signed_cost, n_rows(rows), "signed_cost");
+  expect_size(squared_norms, n_rows(rows), "squared_norms");
+  if (targets)
+    expect_size(*targets, n_rows(rows), "targets");
+  return {signed_cost.data(), squared_norms.data(), targets ? targets->data() : nullptr};
 }
 
 [[noreturn]] inline void refuse(const std::string &what) { throw nb::value_error(what.c_str()); }

@@ -7,13 +7,7 @@
 namespace bridle {
 namespace {
 
-template <class Alpha>
-void check_rows(const PyRows &rows, const Vector<double> &signed_cost,
-                const Vector<double> &squared_norms, const Alpha &alpha) {
-  expect_size(signed_cost, n_rows(rows), "signed_cost");
-  expect_size(squared_norms, n_rows(rows), "squared_norms");
-  expect_size(alpha, n_rows(rows), "alpha");
-}
+using Targets = std::optional<Vector<double>>;
 
 void check_blocks(int64_t n_blocks) {
   expect_between(n_blocks, 1, 1 << 16, "n_blocks"); // each has a copy of the weights
@@ -24,24 +18,23 @@ void check_share(double share) {
     throw nb::value_error("share must be more than 0 and at most 1");
 }
 
-std::unique_ptr<DcdPart> make_part(const PyRows &rows, const std::string &loss,
+std::unique_ptr<DcdPart> make_part(const PyRows &rows, const PyLoss &loss,
                                    Vector<double> signed_cost, Vector<double> squared_norms,
-                                   Vector<double> alpha) {
-  check_rows(rows, signed_cost, squared_norms, alpha);
-  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, signed_cost.data(), squared_norms.data(),
-                                           alpha.data());
+                                   Vector<double> alpha, const Targets &targets) {
+  const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
+  expect_size(alpha, n_rows(rows), "alpha");
+  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, sides, alpha.data());
 }
 
-std::unique_ptr<DualCoordinateDescent> make_dcd(const PyRows &rows, const std::string &loss,
-                                                Vector<double> signed_cost,
-                                                Vector<double> squared_norms, Vector<double> alpha,
-                                                double bias, double bias_precision,
-                                                int64_t n_blocks, int n_threads) {
-  check_rows(rows, signed_cost, squared_norms, alpha);
+std::unique_ptr<DualCoordinateDescent>
+make_dcd(const PyRows &rows, const PyLoss &loss, Vector<double> signed_cost,
+         Vector<double> squared_norms, Vector<double> alpha, double bias, double bias_precision,
+         int64_t n_blocks, int n_threads, const Targets &targets) {
+  const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
+  expect_size(alpha, n_rows(rows), "alpha");
   check_blocks(n_blocks);
   const DcdSettings settings{bias, bias_precision, n_blocks, n_threads};
-  return make_steps_by<DualCoordinateDescent, DcdOn>(loss, rows, signed_cost.data(),
-                                                     squared_norms.data(), alpha.data(), settings);
+  return make_steps_by<DualCoordinateDescent, DcdOn>(loss, rows, sides, alpha.data(), settings);
 }
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
@@ -64,11 +57,11 @@ void set_caution(DcdPart &part, Vector<double> caution) {
 }
 
 // `like`: rows of the kind that will come.
-std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const std::string &loss,
-                                           Vector<double> w, double bias, double balance,
-                                           double separable, double mean_squared_norm,
-                                           double mean_cost, int64_t n_rows, bool from_zero,
-                                           double bias_precision, int64_t n_blocks, int n_threads) {
+std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const PyLoss &loss, Vector<double> w,
+                                           double bias, double balance, double separable,
+                                           double mean_squared_norm, double mean_cost,
+                                           int64_t n_rows, bool from_zero, double bias_precision,
+                                           int64_t n_blocks, int n_threads) {
   expect_size(w, n_weights(like), "w");
   check_blocks(n_blocks);
   expect_between(n_rows, 0, most_counted, "n_rows");
@@ -97,13 +90,13 @@ template <auto sample> DcdSample drawn(const DualCoordinateDescent &d, Rng &rng,
 template <auto visit>
 void visit_part(StreamedDcd &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, MutableVector<double> alpha,
-                MutableVector<uint8_t> resting, Rng &rng, int64_t bucket) {
-  check_rows(rows, signed_cost, squared_norms, alpha);
+                MutableVector<uint8_t> resting, Rng &rng, int64_t bucket, const Targets &targets) {
+  const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
+  expect_size(alpha, n_rows(rows), "alpha");
   expect_size(resting, n_rows(rows), "resting");
   bucket = checked_bucket(bucket, n_rows(rows));
   const nb::gil_scoped_release release;
-  (self.*visit)(rows.view(), signed_cost.data(), squared_norms.data(), alpha.data(), resting.data(),
-                rng, bucket);
+  (self.*visit)(rows.view(), sides, alpha.data(), resting.data(), rng, bucket);
 }
 
 } // namespace
@@ -168,7 +161,7 @@ void bind_dcd(nb::module_ &m) {
   m.def("dual_coordinate_descent", &make_dcd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),
         nb::arg("bias_precision"), nb::arg("n_blocks"), nb::arg("n_threads"),
-        nb::keep_alive<0, 1>());
+        nb::arg("targets") = nb::none(), nb::keep_alive<0, 1>());
   nb::class_<DcdPart>(m, "DcdPart", "One of many parts of a problem, the other rows elsewhere.")
       .def("visit", &visit_share, nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"),
            nb::arg("bias"), nb::arg("response"), nb::arg("step"),
@@ -182,14 +175,16 @@ void bind_dcd(nb::module_ &m) {
       .def_ro("n_weights", &DcdPart::n_weights)
       .def("alpha", &write_alpha<DcdPart>, nb::arg("out"));
   m.def("dcd_part", &make_part, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
-        nb::arg("squared_norms"), nb::arg("alpha"), nb::keep_alive<0, 1>());
+        nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("targets") = nb::none(),
+        nb::keep_alive<0, 1>());
   nb::class_<StreamedDcd>(m, "StreamedDcd")
       .def("visit", &visit_part<&StreamedDcd::visit>, nb::arg("rows"), nb::arg("signed_cost"),
            nb::arg("squared_norms"), nb::arg("alpha").noconvert(), nb::arg("resting").noconvert(),
-           nb::arg("rng"), nb::arg("bucket"))
+           nb::arg("rng"), nb::arg("bucket"), nb::arg("targets") = nb::none())
       .def("visit_again", &visit_part<&StreamedDcd::visit_again>, nb::arg("rows"),
            nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha").noconvert(),
-           nb::arg("resting").noconvert(), nb::arg("rng"), nb::arg("bucket"))
+           nb::arg("resting").noconvert(), nb::arg("rng"), nb::arg("bucket"),
+           nb::arg("targets") = nb::none())
       .def("end_epoch", &StreamedDcd::end_epoch)
       .def_prop_ro("bias", &StreamedDcd::bias)
       .def("weights", &write_weights<StreamedDcd>, nb::arg("out"));

@@ -18,9 +18,18 @@ std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::stri
   room_for(n_weights(rows), n_classes, "a table");
   room_for(n_rows(rows), n_classes, "a table");
   const nb::gil_scoped_release release;
-  return make_steps_by<ClassDescents, ClassDescentsOn>(loss, rows, cost.data(), codes.data(),
-                                                       squared_norms.data(), n_classes,
-                                                       bias_precision, n_threads);
+  return std::visit(
+      [&](const auto &r, const auto &l) -> std::unique_ptr<ClassDescents> {
+        using R = std::decay_t<decltype(r)>;
+        using L = std::decay_t<decltype(l)>;
+        if constexpr (std::derived_from<L, QuadraticDual<L>>)
+          return std::make_unique<ClassDescentsOn<R, L>>(r, cost.data(), codes.data(),
+                                                         squared_norms.data(), n_classes,
+                                                         bias_precision, n_threads);
+        else
+          throw std::invalid_argument("classes are visited together by hinges alone");
+      },
+      rows.view(), loss_from_name(loss));
 }
 
 void expect_class(const ClassDescents &d, int64_t k) {

@@ -15,13 +15,14 @@ Output output_from_name(const std::string &name) {
   throw std::invalid_argument("unknown output: " + name);
 }
 
-std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::string &loss,
+using Targets = std::optional<Vector<double>>;
+
+std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const PyLoss &loss,
                                              Vector<double> signed_cost,
                                              Vector<double> squared_norms, Vector<double> start_w,
                                              double start_bias, Vector<double> start_alpha,
-                                             SgdSettings settings) {
-  expect_size(signed_cost, n_rows(rows), "signed_cost");
-  expect_size(squared_norms, n_rows(rows), "squared_norms");
+                                             SgdSettings settings, const Targets &targets) {
+  const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
   expect_size(start_w, n_weights(rows), "start_w");
   const auto n = static_cast<int64_t>(start_alpha.shape(0));
   if (n < n_rows(rows) || n_rows(rows) < 1)
@@ -33,8 +34,7 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const std::stri
     throw std::invalid_argument("parts of the data are sampled in epochs");
   expect_between(settings.steps_before, 0, most_counted, "steps_before");
   settings.bucket = checked_bucket(settings.bucket, n);
-  return make_steps_by<StochasticGradient, SgdOn>(loss, rows, signed_cost.data(),
-                                                  squared_norms.data(), start_w.data(), start_bias,
+  return make_steps_by<StochasticGradient, SgdOn>(loss, rows, sides, start_w.data(), start_bias,
                                                   start_alpha.data(), n, settings);
 }
 
@@ -68,13 +68,12 @@ void bind_sgd(nb::module_ &m) {
       .def(
           "enter",
           [](StochasticGradient &self, const PyRows &rows, Vector<double> signed_cost,
-             Vector<double> squared_norms, int64_t first) {
-            expect_size(signed_cost, n_rows(rows), "signed_cost");
-            expect_size(squared_norms, n_rows(rows), "squared_norms");
-            self.enter(rows.view(), signed_cost.data(), squared_norms.data(), first);
+             Vector<double> squared_norms, int64_t first, const Targets &targets) {
+            self.enter(rows.view(), row_sides(rows, signed_cost, squared_norms, targets), first);
           },
           nb::arg("rows"), nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
-          nb::arg("first"), "The steps to come are on this part, which must outlive them.")
+          nb::arg("first"), nb::arg("targets").noconvert() = nb::none(),
+          "The steps to come are on this part, which must outlive them.")
       .def(
           "set_rate",
           [](StochasticGradient &self, Rate rate, int64_t t) {
@@ -94,13 +93,14 @@ void bind_sgd(nb::module_ &m) {
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));
   // noconvert: a converted copy would be gone by the time it is read.
-  // Rows, costs and squared norms are read in place: they must outlive it, or its use until it
-  // enters others. Where start_alpha has more entries than there are rows, the rows are the
-  // first part of the data.
+  // Rows, costs, squared norms and targets are read in place: they must outlive it, or its use
+  // until it enters others. Where start_alpha has more entries than there are rows, the rows are
+  // the first part of the data.
   m.def("stochastic_gradient", &make_sgd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
         nb::arg("start_w"), nb::arg("start_bias"), nb::arg("start_alpha"), nb::arg("settings"),
-        nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 4>());
+        nb::arg("targets").noconvert() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
+        nb::keep_alive<0, 4>(), nb::keep_alive<0, 9>());
 }
 
 } // namespace bridle

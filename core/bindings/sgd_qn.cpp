@@ -6,19 +6,19 @@
 namespace bridle {
 namespace {
 
-std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const std::string &loss,
+std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const PyLoss &loss,
                                    Vector<double> signed_weight, Vector<double> start_w, double lam,
                                    double eta0, int64_t skip, const std::string &sampling,
-                                   int64_t bucket) {
-  expect_size(signed_weight, n_rows(rows), "signed_weight");
+                                   int64_t bucket, const std::optional<Vector<double>> &targets) {
+  const RowSides sides = row_sides(rows, signed_weight, signed_weight, targets);
   expect_size(start_w, n_weights(rows), "start_w");
   expect_rows(rows);
   expect_between(skip, 1, most_counted, "skip");
   expect_positive(lam, "lam");
   expect_positive(eta0, "eta0");
   bucket = checked_bucket(bucket, n_rows(rows));
-  return make_steps_by<SgdQn, SgdQnOn>(loss, rows, signed_weight.data(), start_w.data(), lam, eta0,
-                                       skip, sampling_from_name(sampling), bucket);
+  return make_steps_by<SgdQn, SgdQnOn>(loss, rows, sides, start_w.data(), lam, eta0, skip,
+                                       sampling_from_name(sampling), bucket);
 }
 
 std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost,
@@ -73,8 +73,9 @@ void bind_sgd_qn(nb::module_ &m) {
   // Rows, costs and squared norms are read in place: they must outlive what is made of them.
   m.def("sgd_qn", &make_sgd_qn, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_weight").noconvert(), nb::arg("start_w"), nb::arg("lam"), nb::arg("eta0"),
-        nb::arg("skip"), nb::arg("sampling"), nb::arg("bucket"), nb::keep_alive<0, 1>(),
-        nb::keep_alive<0, 3>());
+        nb::arg("skip"), nb::arg("sampling"), nb::arg("bucket"),
+        nb::arg("targets").noconvert() = nb::none(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
+        nb::keep_alive<0, 10>());
   m.def("norma", &make_norma, nb::arg("rows"), nb::arg("signed_cost").noconvert(),
         nb::arg("squared_norms").noconvert(), nb::arg("start_w"), nb::arg("start_alpha"),
         nb::arg("rho"), nb::arg("tau"), nb::arg("sampling"), nb::arg("bucket"),

@@ -65,7 +65,7 @@ private:
       --n_terms;
     }
     slot = -1;
-    if (Hinge::slope(p) > 0 && signed_cost_[i] != 0) {
+    if (Hinge{}.slope(p) > 0 && signed_cost_[i] != 0) {
       weights_.add(i, label(i), entry(i), 0.0, squared_norms_[i]);
       slot = i;
       ++n_terms;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/row_sides.hpp"
 #include "linear/sampling.hpp"
 #include "linear/scaled_weights.hpp"
 #include "losses.hpp"
@@ -44,8 +45,7 @@ public:
   virtual ~StochasticGradient() = default;
   virtual void run(int64_t n_steps, Rng &rng) = 0;
   // The steps to come are on this part of the data, which begins with row `first`.
-  virtual void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
-                     int64_t first) = 0;
+  virtual void enter(const AnyRows &part, const RowSides &sides, int64_t first) = 0;
   virtual void set_rate(Rate rate, int64_t t) = 0; // the next step is number t + 1
   virtual void set_bias(double bias) = 0;
   virtual void restart_average() = 0;
@@ -67,12 +67,11 @@ struct SgdSettings {
 template <RowsLike Rows, LossLike Loss> class SgdOn final : public StochasticGradient {
 public:
   // n_rows: of the data, of which `rows` may be a part; start_alpha has as many entries.
-  SgdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-        const double *start_w, double start_bias, const double *start_alpha, int64_t n_rows,
-        const SgdSettings &settings)
-      : StochasticGradient(n_rows, rows.n_features + 1), rows_(rows), signed_cost_(signed_cost),
-        squared_norms_(squared_norms), rate_(settings.rate), batch_(settings.batch),
-        radius_(settings.radius), bias_rate_(settings.bias_rate), bucket_(settings.bucket),
+  SgdOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_w,
+        double start_bias, const double *start_alpha, int64_t n_rows, const SgdSettings &settings)
+      : StochasticGradient(n_rows, rows.n_features + 1), rows_(rows), loss_(loss), sides_(sides),
+        rate_(settings.rate), batch_(settings.batch), radius_(settings.radius),
+        bias_rate_(settings.bias_rate), bucket_(settings.bucket),
         order_(settings.sampling, rows.n_rows, settings.batch, settings.bucket),
         weights_(rows, start_w, start_alpha, n_rows), bias_(start_bias), picked_(settings.batch),
         t_(settings.steps_before) {
@@ -82,15 +81,13 @@ public:
     }
   }
 
-  void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
-             int64_t first) override {
+  void enter(const AnyRows &part, const RowSides &sides, int64_t first) override {
     const Rows *rows = std::get_if<Rows>(&part);
     if (!rows || rows->n_features != rows_.n_features || rows->n_rows < 1 || first < 0 ||
         rows->n_rows > n_rows - first)
       throw std::invalid_argument("these rows are no part of the data that the steps began with");
     rows_ = *rows;
-    signed_cost_ = signed_cost;
-    squared_norms_ = squared_norms;
+    sides_ = sides;
     order_ = RowOrder(Sampling::epochs, rows->n_rows, batch_, bucket_);
     weights_.enter(rows_, first);
   }
@@ -135,8 +132,6 @@ private:
     double margin, coefficient; // of the row, in units of rho m/k
   };
 
-  double label(int64_t i) const { return std::copysign(1.0, signed_cost_[i]); }
-
   void step(Rng &rng) {
     note_present();
     if (!random_w_.empty() && rng.below(++n_seen_) == 0)
@@ -148,7 +143,7 @@ private:
       picked = pick(order_.next(rng), share);
     weights_.shrink(1 - rho);
     for (const Picked &picked : picked_)
-      if (picked.coefficient > 0)
+      if (picked.coefficient != 0)
         add(picked, 1 - rho);
     project();
   }
@@ -160,31 +155,31 @@ private:
   }
 
   Picked pick(int64_t i, double share) const {
-    order_.prefetch(rows_, signed_cost_, squared_norms_, weights_.coefficients());
-    const double p = weights_.margin(i, label(i));
-    const double with_bias = p + label(i) * bias_;
-    double coefficient = share * std::abs(signed_cost_[i]) * Loss::slope(with_bias);
+    order_.prefetch(rows_, sides_.signed_cost, sides_.squared_norms, weights_.coefficients());
+    const double y = sides_.label(i), along = weights_.margin(i, y);
+    const double p = along + y * bias_ - sides_.target(i);
+    double coefficient = share * sides_.cost(i) * loss_.slope(p);
     if constexpr (!Loss::bounded_slope)
       if (rate_.clip)
-        coefficient = std::min(coefficient, furthest(i, with_bias));
-    return {i, p, coefficient};
+        coefficient = limited(coefficient, furthest(i, p));
+    return {i, along, coefficient};
   }
 
   // Where the slope grows with the distance, too long a step ends further away than it began, and
   // the next one further still. No row moves w beyond the point where its own loss is 0.
   double furthest(int64_t i, double p) const {
-    const double reach = static_cast<double>(batch_) * (squared_norms_[i] + bias_rate_);
-    return reach > 0 ? std::max(0.0, Loss::target - p) / reach : 0.0;
+    const double reach = static_cast<double>(batch_) * (sides_.squared_norms[i] + bias_rate_);
+    return reach > 0 ? (loss_.target - p) / reach : 0.0;
   }
 
   void add(const Picked &picked, double shrunk) {
     const int64_t i = picked.row;
-    const double y = label(i);
+    const double y = sides_.label(i);
     // |w|^2 needs the margin at the present w; in a batch of one it is known already.
     const double margin = batch_ == 1           ? picked.margin * shrunk
                           : std::isinf(radius_) ? 0.0
                                                 : weights_.margin(i, y);
-    weights_.add(i, y, picked.coefficient, margin, squared_norms_[i]);
+    weights_.add(i, y, picked.coefficient, margin, sides_.squared_norms[i]);
     bias_ += bias_rate_ * picked.coefficient * y;
   }
 
@@ -194,7 +189,8 @@ private:
   }
 
   Rows rows_;
-  const double *signed_cost_, *squared_norms_;
+  [[no_unique_address]] Loss loss_;
+  RowSides sides_;
   Rate rate_;
   int64_t batch_;
   double radius_, bias_rate_;

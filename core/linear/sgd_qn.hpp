@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/row_sides.hpp"
 #include "linear/sampling.hpp"
 #include "losses.hpp"
 #include "rows/views.hpp"
@@ -35,11 +36,11 @@ template <RowsLike Rows, LossLike Loss> class SgdQnOn final : public SgdQn {
 public:
   using W = typename Rows::Value;
 
-  // signed_weight: y_i c_i.
-  SgdQnOn(const Rows &rows, const double *signed_weight, const double *start_w, double lam,
-          double eta0, int64_t skip, Sampling sampling, int64_t bucket)
-      : SgdQn(rows.n_features + 1), rows_(rows), signed_weight_(signed_weight), lam_(lam),
-        skip_(skip), until_shrink_(skip), order_(sampling, rows.n_rows, 1, bucket),
+  // sides: with y_i c_i for y_i C_i.
+  SgdQnOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_w,
+          double lam, double eta0, int64_t skip, Sampling sampling, int64_t bucket)
+      : SgdQn(rows.n_features + 1), rows_(rows), loss_(loss), sides_(sides), lam_(lam), skip_(skip),
+        until_shrink_(skip), order_(sampling, rows.n_rows, 1, bucket),
         w_(start_w, start_w + n_weights), scale_(n_weights, static_cast<W>(eta0)) {}
 
   void run(int64_t n_steps, Rng &rng) override {
@@ -54,16 +55,16 @@ private:
   static constexpr double widest = 100; // r is at most this many lam
 
   void step(int64_t i) {
-    order_.prefetch(rows_, signed_weight_);
-    const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
+    order_.prefetch(rows_, sides_.signed_cost);
+    const double y = sides_.label(i), c = sides_.cost(i);
     const double p = margin(i, y);
     const double coefficient = c * limited_slope(i, p, c);
-    if (coefficient > 0)
+    if (coefficient != 0)
       for_all(i, [&](int64_t j, double x) {
         w_[j] += static_cast<W>(coefficient * y * x * scale_[j]);
       });
     if (learn_) {
-      learn_scales(i, coefficient, c * (Loss::slope(p) - Loss::slope(margin(i, y))));
+      learn_scales(i, coefficient, c * (loss_.slope(p) - loss_.slope(margin(i, y))));
       learn_ = false;
     }
     if (--until_shrink_ == 0) {
@@ -76,16 +77,16 @@ private:
   }
 
   double margin(int64_t i, double y) const {
-    return y * static_cast<double>(rows_.dot(i, w_.data()));
+    return y * static_cast<double>(rows_.dot(i, w_.data())) - sides_.target(i);
   }
 
   // Where the slope grows with the distance, a step no longer than to where the row's loss is 0.
   double limited_slope([[maybe_unused]] int64_t i, double p, [[maybe_unused]] double c) const {
-    const double slope = Loss::slope(p);
+    const double slope = loss_.slope(p);
     if constexpr (!Loss::bounded_slope) {
       double reach = 0;
       for_all(i, [&](int64_t j, double x) { reach += c * x * x * scale_[j]; });
-      return reach > 0 ? std::min(slope, std::max(0.0, Loss::target - p) / reach) : 0.0;
+      return reach > 0 ? limited(slope, (loss_.target - p) / reach) : 0.0;
     }
     return slope;
   }
@@ -94,7 +95,7 @@ private:
   void learn_scales(int64_t i, double coefficient, double slope_change) {
     const double skip = static_cast<double>(skip_);
     // Every coordinate by r = lam first; the row's own are then brought to their r.
-    if (coefficient > 0)
+    if (coefficient != 0)
       for_all(i, [&](int64_t j, double x) {
         if (x == 0)
           return;
@@ -115,7 +116,8 @@ private:
   }
 
   Rows rows_;
-  const double *signed_weight_;
+  [[no_unique_address]] Loss loss_;
+  RowSides sides_;
   double lam_;
   int64_t skip_, until_shrink_;
   bool learn_ = false;

@@ -133,7 +133,8 @@ void losses_are_found_by_name() {
           CHECK(loss.name == name);
           // Fenchel-Young: the gap of a row is never negative inside its box.
           for (double p = -2; p <= 2; p += 0.25)
-            for (double alpha = 0; alpha <= std::min(3.0, loss.upper(1.5)); alpha += 0.25)
+            for (double alpha = std::max(-3.0, loss.lower(1.5));
+                 alpha <= std::min(3.0, loss.upper(1.5)); alpha += 0.25)
               CHECK(loss.gap(p, alpha, 1.5) >= 0);
         },
         loss_from_name(name));

@@ -11,15 +11,15 @@
 using namespace bridle;
 
 // A loss that the library does not ship: max(0, 2 - p).
-struct WideHinge {
+struct WideHinge : QuadraticDual<WideHinge> {
   static constexpr std::string_view name = "wide_hinge";
   static constexpr double target = 2;
   static constexpr bool bounded_slope = true;
-  template <class W> static W upper(W cost) { return cost; }
-  template <class W> static W curvature(W) { return 0; }
-  template <class W> static W slope(W p) { return p < W(2) ? W(1) : W(0); }
-  template <class W> static W value(W p) { return std::max(W(0), W(2) - p); }
-  template <class W> static W gap(W p, W alpha, W cost) {
+  template <class W> W upper(W cost) const { return cost; }
+  template <class W> W curvature(W) const { return 0; }
+  template <class W> W slope(W p) const { return p < W(2) ? W(1) : W(0); }
+  template <class W> W value(W p) const { return std::max(W(0), W(2) - p); }
+  template <class W> W gap(W p, W alpha, W cost) const {
     return cost * value(p) - alpha * (W(2) - p);
   }
 };
@@ -32,8 +32,8 @@ struct Values {
 
 // P(w) and D(alpha) without a bias, w = w(alpha) made anew.
 template <LossLike Loss, RowsLike Rows>
-Values certificate(const Rows &rows, const std::vector<double> &signed_cost,
-                   const std::vector<double> &alpha) {
+Values certificate(const Rows &rows, const Loss &loss, const std::vector<double> &signed_cost,
+                   const std::vector<double> &alpha, const double *targets = nullptr) {
   std::vector<double> z(alpha), w(rows.n_features + 1), score(rows.n_rows);
   for (size_t i = 0; i < z.size(); ++i)
     z[i] = std::copysign(alpha[i], signed_cost[i]);
@@ -45,19 +45,22 @@ Values certificate(const Rows &rows, const std::vector<double> &signed_cost,
   value.dual = -value.primal;
   for (size_t i = 0; i < z.size(); ++i) {
     const double cost = std::abs(signed_cost[i]);
-    CHECK(alpha[i] >= 0 && alpha[i] <= Loss::upper(cost) * (1 + 1e-6));
-    value.primal += cost * Loss::value(std::copysign(1.0, signed_cost[i]) * score[i]);
-    value.dual += separable_dual<Loss>(alpha[i], cost);
+    const double t = targets ? targets[i] : 0.0;
+    CHECK(alpha[i] >= loss.lower(cost) * (1 + 1e-6) && alpha[i] <= loss.upper(cost) * (1 + 1e-6));
+    value.primal += cost * loss.value(std::copysign(1.0, signed_cost[i]) * score[i] - t);
+    value.dual += separable_dual(loss, alpha[i], cost, t);
   }
   return value;
 }
 
 template <LossLike Loss, RowsLike Rows>
-std::vector<double> descend(const Rows &rows, const Sample &sample, int64_t n_blocks,
-                            int n_threads) {
+std::vector<double> descend(const Rows &rows, const Sample &sample, int64_t n_blocks, int n_threads,
+                            const Loss &loss = {}, const double *targets = nullptr) {
   std::vector<double> signed_cost(sample.y), alpha(sample.n_rows, 0.0);
-  DcdOn<Rows, Loss> descent(rows, signed_cost.data(), sample.squared_norms.data(), alpha.data(),
-                            {0.0, no_bias, n_blocks, n_threads});
+  if (targets)
+    signed_cost.assign(sample.n_rows, 1.0);
+  DcdOn<Rows, Loss> descent(rows, loss, {signed_cost.data(), sample.squared_norms.data(), targets},
+                            alpha.data(), {0.0, no_bias, n_blocks, n_threads});
   Rng rng(3);
   double before = 0;
   for (int epoch = 0; epoch < 200; ++epoch) {
@@ -70,7 +73,7 @@ std::vector<double> descend(const Rows &rows, const Sample &sample, int64_t n_bl
       descent.unshrink();
   }
   descent.alpha(alpha.data());
-  const auto [primal, dual] = certificate<Loss>(rows, signed_cost, alpha);
+  const auto [primal, dual] = certificate(rows, loss, signed_cost, alpha, targets);
   CHECK(close(dual, before, 1e-4));
   CHECK(dual <= primal + 1e-6 * primal && primal - dual <= 1e-2 * primal);
   return alpha;
@@ -86,9 +89,9 @@ void parts_find_the_same_optimum(const Sample &sample) {
   first.n_rows = half;
   second.offsets += half;
   second.n_rows = sample.n_rows - half;
-  DcdPartOn<Rows, Hinge> a(first, sample.y.data(), sample.squared_norms.data(), alpha.data());
-  DcdPartOn<Rows, Hinge> b(second, sample.y.data() + half, sample.squared_norms.data() + half,
-                           alpha.data() + half);
+  const double *y = sample.y.data(), *norms = sample.squared_norms.data();
+  DcdPartOn<Rows, Hinge> a(first, {}, {y, norms}, alpha.data());
+  DcdPartOn<Rows, Hinge> b(second, {}, {y + half, norms + half}, alpha.data() + half);
   a.set_caution(caution.data());
   b.set_caution(caution.data());
   Rng rng(4);
@@ -106,7 +109,7 @@ void parts_find_the_same_optimum(const Sample &sample) {
   }
   a.alpha(alpha.data());
   b.alpha(alpha.data() + half);
-  const auto [primal, dual] = certificate<Hinge>(rows, sample.y, alpha);
+  const auto [primal, dual] = certificate(rows, Hinge{}, sample.y, alpha);
   CHECK(primal - dual <= 1e-2 * primal);
 }
 
@@ -119,16 +122,16 @@ void rows_that_pass_by_are_enough(const Sample &sample) {
   for (const double q : sample.squared_norms)
     mean += q / static_cast<double>(sample.n_rows);
   StreamedDcdOn<Rows, SquaredHinge> descent(
-      rows, {w.data(), 0, 0, 0, mean, 1.0, sample.n_rows, true}, no_bias, 1, 1);
+      rows, {}, {w.data(), 0, 0, 0, mean, 1.0, sample.n_rows, true}, no_bias, 1, 1);
   Rng rng(5);
   for (int epoch = 0; epoch < 100; ++epoch) {
-    descent.visit(rows, sample.y.data(), sample.squared_norms.data(), alpha.data(), resting.data(),
-                  rng, 8);
+    descent.visit(rows, {sample.y.data(), sample.squared_norms.data()}, alpha.data(),
+                  resting.data(), rng, 8);
     descent.end_epoch();
     if (epoch % 10 == 0)
       std::fill(resting.begin(), resting.end(), uint8_t{0});
   }
-  const auto [primal, dual] = certificate<SquaredHinge>(rows, sample.y, alpha);
+  const auto [primal, dual] = certificate(rows, SquaredHinge{}, sample.y, alpha);
   CHECK(primal - dual <= 1e-2 * primal);
 }
 
@@ -139,6 +142,12 @@ int main() {
   descend<Hinge>(sample.full(), sample, 1, 1);
   descend<SquaredHinge>(sample.csr(), sample, 1, 1);
   descend<WideHinge>(sample.full(), sample, 1, 1);
+  descend<Logistic>(sample.csr(), sample, 1, 1);
+  // Regression: epsilon-insensitive, a quantile, least squares; the labels serve as targets.
+  for (const PiecewiseQuadratic loss :
+       {PiecewiseQuadratic{0, -1, 1, 0.1, 0}, PiecewiseQuadratic{0, -0.3, 0.7, 0, 0},
+        PiecewiseQuadratic{0, -INFINITY, INFINITY, 0, 0.5}})
+    descend(sample.csr(), sample, 1, 1, loss, sample.y.data());
   parts_find_the_same_optimum(sample);
   rows_that_pass_by_are_enough(sample);
   // Large enough for blocks to exchange many times an epoch: the same for any threads.

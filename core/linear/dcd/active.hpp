@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/memory.hpp"
+#include "linear/row_sides.hpp"
 #include "rows/views.hpp"
 
 #include <algorithm>
@@ -23,10 +24,17 @@ template <class W> struct DualRow {
   W alpha;
   W squared_norm;
   W signed_cost; // y_i C_i: the sign is the label
+  W target;      // t_i of a regression, else 0
 
   W label() const { return std::copysign(W(1), signed_cost); }
   W cost() const { return std::abs(signed_cost); }
 };
+
+template <class W>
+DualRow<W> dual_row(const RowSides &sides, int64_t i, double alpha, double constant) {
+  return {static_cast<W>(alpha), static_cast<W>(sides.squared_norms[i] - constant * constant),
+          static_cast<W>(sides.signed_cost[i]), static_cast<W>(sides.target(i))};
+}
 
 template <class W> struct ActiveRow : DualRow<W> {
   int64_t row; // in the matrix; -1 once it was shrunk in this pass
@@ -72,13 +80,10 @@ public:
   using W = typename Rows::Value;
   using ActiveRows<Rows>::view, ActiveRows<Rows>::active, ActiveRows<Rows>::nnz;
 
-  // signed_cost: y_i C_i. squared_norms: with the constant feature, where the bias has one.
-  ResidentRows(const Rows &rows, const double *signed_cost, const double *squared_norms,
-               const double *alpha)
+  ResidentRows(const Rows &rows, const RowSides &sides, const double *alpha)
       : matrix_(without_constant(rows)), all_(rows.n_rows) {
     for (int64_t i = 0; i < rows.n_rows; ++i)
-      all_[i] = {static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows.bias * rows.bias),
-                 static_cast<W>(signed_cost[i])};
+      all_[i] = dual_row<W>(sides, i, alpha[i], rows.bias);
     unshrink();
   }
 

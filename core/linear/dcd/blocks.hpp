@@ -19,7 +19,8 @@ public:
   using Pass = DcdPass<W>;
   using State = DcdState<W>;
 
-  BlockVisits(int64_t n_blocks, int n_threads) : n_blocks_(n_blocks), n_threads_(n_threads) {}
+  BlockVisits(const Loss &loss, int64_t n_blocks, int n_threads)
+      : loss_(loss), n_blocks_(n_blocks), n_threads_(n_threads) {}
 
   // Visits these buckets, by blocks if that is worth it; the state takes what they found.
   template <Shrinkable Active>
@@ -52,7 +53,7 @@ private:
 
   template <Shrinkable Active> auto step_of(const Active &rows, const State &state) const {
     return RowStep<Rows, Loss, EvenCaution<W>>{
-        rows.view, caution_, static_cast<W>(state.bias.response()), state.shrink_beyond};
+        rows.view, caution_, static_cast<W>(state.bias.response()), state.shrink_beyond, loss_};
   }
 
   // unseen: how many of the buckets before a block's own are not part of its w.
@@ -85,7 +86,8 @@ private:
   }
 
   // Blocks of rows at the same time, each with a copy of w; then all their steps together, as far
-  // as the dual rises: D(eta) = D + eta g - eta^2/2 h is exact, and eta = min(1, g/h). The blocks
+  // as the dual rises: D(eta) = D + eta g - eta^2/2 h, or more where the loss's part of it bends
+  // elsewhere than in h, and eta = min(1, g/h). The blocks
   // do not depend on the number of threads, nor does the result.
   template <Shrinkable Active>
   Pass visit_in_rounds(Active &rows, const Buckets &order, Range buckets, int64_t n_rounds,
@@ -190,6 +192,7 @@ private:
     pass.balance *= eta;
   }
 
+  [[no_unique_address]] Loss loss_;
   int64_t n_blocks_;
   int n_threads_;
   EvenCaution<W> caution_;

@@ -79,7 +79,7 @@ public:
             [&](int64_t i) {
               const W y = facts_[i].code == k ? W(1) : W(-1);
               return DualRow<W>{alpha_.line(i)[at], facts_[i].squared_norm,
-                                std::copysign(facts_[i].cost, y)};
+                                std::copysign(facts_[i].cost, y), W(0)};
             },
             [&](int64_t i) { return (active_[i] >> at) & 1; }};
   }
@@ -284,7 +284,7 @@ private:
 #pragma omp simd
         for (int k = 0; k < n; ++k) {
           const W y = k == own ? W(1) : W(-1);
-          const W gap = Loss::gap(y * (score[k] + settings.bias[k]), alpha[k], cost);
+          const W gap = Loss{}.gap(y * (score[k] + settings.bias[k]), alpha[k], cost);
           all[k] += gap;
           resting[k] += (active >> k) & 1 ? W(0) : gap;
         }

@@ -1,8 +1,11 @@
 // Dual coordinate descent (Hsieh, Chang, Lin, Keerthi & Sundararajan, ICML 2008, algorithm 3) for
 //
-//   min_alpha  1/2 |w(alpha)|^2 - sum alpha_i + 1/2 sum D_ii alpha_i^2,   0 <= alpha_i <= U_i,
-//   w(alpha) = sum alpha_i z_i,  z_i = y_i x_i;   hinge: D_ii = 0, U_i = C_i;
-//   squared hinge: D_ii = 1/(2 C_i), U_i = inf.
+//   min_alpha  1/2 |w(alpha)|^2 - sum dual(alpha_i, C_i) - sum t_i alpha_i,  w(alpha) = sum alpha_i
+//   z_i,
+//
+// within the boxes of the loss (see losses.hpp); z_i = y_i x_i, and t_i a target of its own for
+// each row of a regression (Ho & Lin, "Large-scale linear support vector regression", JMLR 2012),
+// else 0.
 //
 // state.hpp: w, the bias and D, and the first epoch    active.hpp: rows in play and at rest
 // buckets.hpp: the order of an epoch                   visit.hpp: the step of one row
@@ -54,20 +57,19 @@ public:
   // error e in w costs only |e|^2 / 2 of the gap.
   using W = typename Rows::Value;
 
-  // signed_cost: y_i C_i. squared_norms: with the constant feature, where the bias has one.
-  DcdOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-        const double *start_alpha, const DcdSettings &settings)
-      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1),
-        rows_(rows, signed_cost, squared_norms, start_alpha),
+  DcdOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_alpha,
+        const DcdSettings &settings)
+      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), loss_(loss),
+        rows_(rows, sides, start_alpha),
         state_{.w = std::vector<W>(rows.n_features + 1),
                .bias = {settings.bias_precision, settings.start_bias},
                .mean_norm = 0,
                .mean_cost = 0},
-        blocks_(settings.n_blocks, settings.n_threads) {
+        blocks_(loss, settings.n_blocks, settings.n_threads) {
     for (int64_t i = 0; i < n_rows; ++i) {
-      const double squared_norm = squared_norms[i] - rows.bias * rows.bias;
+      const double squared_norm = sides.squared_norms[i] - rows.bias * rows.bias;
       state_.mean_norm += squared_norm / static_cast<double>(n_rows);
-      state_.mean_cost += std::abs(signed_cost[i]) / static_cast<double>(n_rows);
+      state_.mean_cost += std::abs(sides.signed_cost[i]) / static_cast<double>(n_rows);
     }
     if (std::all_of(start_alpha, start_alpha + n_rows, [](double a) { return a == 0; }))
       state_.first = FirstEpoch::of(rows_.size(), state_.mean_cost, state_.mean_norm);
@@ -79,7 +81,7 @@ public:
   // Goes on with rows and a state that belong together.
   DcdOn(ResidentRows<Rows> rows, DcdState<W> state, int64_t n_blocks, int n_threads)
       : DualCoordinateDescent(rows.n_rows(), rows.matrix().n_features + 1), rows_(std::move(rows)),
-        state_(std::move(state)), blocks_(n_blocks, n_threads) {}
+        state_(std::move(state)), blocks_({}, n_blocks, n_threads) {}
 
   DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
     if (order_.between_epochs()) {
@@ -135,10 +137,10 @@ private:
     double balance = 0;
     for (int64_t i = 0; i < n_rows; ++i) {
       const DualRow<W> &row = rows_.all()[i];
-      coefficients[i] = std::copysign(alpha[i], row.signed_cost);
+      coefficients[i] = alpha[i] * static_cast<double>(row.label());
       balance += coefficients[i];
       if (row.signed_cost != 0)
-        state_.separable += separable_dual<Loss>(row.alpha, row.cost());
+        state_.separable += separable_dual(loss_, row.alpha, row.cost(), row.target);
     }
     state_.bias.set_balance(balance);
     combine(rows_.matrix(), coefficients.data(), w.data(), n_threads);
@@ -166,9 +168,10 @@ private:
 
   double gap_of(const DualRow<W> &row, const Rows &from, int64_t at) const {
     const W score = from.dot(at, state_.w.data()) + static_cast<W>(state_.bias.value());
-    return Loss::gap(row.label() * score, row.alpha, row.cost());
+    return loss_.gap(row.label() * score - row.target, row.alpha, row.cost());
   }
 
+  [[no_unique_address]] Loss loss_;
   ResidentRows<Rows> rows_;
   DcdState<W> state_;
   BlockVisits<Rows, Loss> blocks_;

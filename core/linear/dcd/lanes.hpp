@@ -57,7 +57,7 @@ template <LossLike Loss, class W>
 [[gnu::always_inline]] inline LanesVisited
 step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *alpha, W *delta,
            LaneSettings<W> &settings, LaneSums<W, W> &sums) {
-  const W cost = row.cost, upper = Loss::upper(cost), curvature = Loss::curvature(cost);
+  const W cost = row.cost, upper = Loss{}.upper(cost), curvature = Loss{}.curvature(cost);
   const W scale = settings.scale, norm = row.squared_norm;
   LaneMask resting = 0, moved = 0;
 #pragma omp simd reduction(| : resting, moved)
@@ -77,7 +77,7 @@ step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *
     const W target = denominator > 0 ? a - gradient / denominator : bound;
     const W next = moves ? std::min(std::max(target, W(0)), upper) : a;
     const W change = next - a, step = change * y;
-    const W gap = Loss::gap(p, a, cost);
+    const W gap = Loss{}.gap(p, a, cost);
     sums.visits[k] += on ? W(1) : W(0);
     sums.gap[k] += on ? gap : W(0);
     sums.gradients[k] += moves ? projected * projected : W(0);

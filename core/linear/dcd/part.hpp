@@ -61,11 +61,9 @@ template <RowsLike Rows, LossLike Loss> class DcdPartOn final : public DcdPart {
 public:
   using W = typename Rows::Value;
 
-  DcdPartOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-            const double *start_alpha)
-      : DcdPart(rows.n_rows, rows.n_features + 1),
-        rows_(rows, signed_cost, squared_norms, start_alpha), w_(n_weights),
-        cautions_(n_weights, W(1)), before_(start_alpha, start_alpha + n_rows) {}
+  DcdPartOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_alpha)
+      : DcdPart(rows.n_rows, rows.n_features + 1), loss_(loss), rows_(rows, sides, start_alpha),
+        w_(n_weights), cautions_(n_weights, W(1)), before_(start_alpha, start_alpha + n_rows) {}
 
   DcdShare visit(Rng &rng, int64_t bucket, double share, const double *w, double bias,
                  double response, double *step) override {
@@ -85,7 +83,8 @@ public:
                                                           {cautions_.data()},
                                                           static_cast<W>(response) *
                                                               cautions_.back(),
-                                                          shrink_beyond_};
+                                                          shrink_beyond_,
+                                                          loss_};
     const auto pass = visit_buckets(
         rows_, order_, buckets, row_step, static_cast<W>(bias), w_.data(),
         [](DcdPass<W> &, int64_t) {}, [](int64_t, W) {});
@@ -119,10 +118,10 @@ public:
         continue;
       const W cost = row.cost();
       const double delta = static_cast<double>(row.alpha) - before_[i];
-      sum.separable +=
-          separable_dual<Loss>(row.alpha, cost) - separable_dual<Loss>(before_[i], cost);
+      sum.separable += separable_dual(loss_, row.alpha, cost, row.target) -
+                       separable_dual(loss_, before_[i], cost, row.target);
       sum.balance += static_cast<double>(row.label()) * delta;
-      sum.curvature += static_cast<double>(Loss::curvature(cost)) * delta * delta;
+      sum.curvature += static_cast<double>(loss_.curvature(cost)) * delta * delta;
     }
     return sum;
   }
@@ -150,6 +149,7 @@ public:
   void alpha(double *out) const override { rows_.alpha(out); }
 
 private:
+  [[no_unique_address]] Loss loss_;
   ResidentRows<Rows> rows_;
   std::vector<W> w_, start_; // of the visit at hand: now, and when it began
   std::vector<W> cautions_;  // how often steps count

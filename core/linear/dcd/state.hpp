@@ -14,9 +14,10 @@
 namespace bridle {
 
 // A row's part of the dual but for 1/2 |w|^2.
-template <LossLike Loss, class W> double separable_dual(W alpha, W cost) {
-  return Loss::target * static_cast<double>(alpha) -
-         0.5 * static_cast<double>(Loss::curvature(cost)) * alpha * alpha;
+template <LossLike Loss, class W>
+double separable_dual(const Loss &loss, W alpha, W cost, W target) {
+  return loss.dual(static_cast<double>(alpha), static_cast<double>(cost)) +
+         static_cast<double>(alpha) * static_cast<double>(target);
 }
 
 // What a pass over some rows saw and did.

@@ -31,13 +31,12 @@ public:
   explicit StreamedDcd(int64_t weights) : n_weights(weights) {}
   virtual ~StreamedDcd() = default;
   // Visits the rows that do not rest, and says which of them rest from now on.
-  virtual void visit(const AnyRows &rows, const double *signed_cost, const double *squared_norms,
-                     double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) = 0;
+  virtual void visit(const AnyRows &rows, const RowSides &sides, double *alpha, uint8_t *resting,
+                     Rng &rng, int64_t bucket) = 0;
   // The same for rows that this epoch has visited, and what is seen does not count as its gap. (Not
   // in the first epoch from zero: m/t is for rows that are new.)
-  virtual void visit_again(const AnyRows &rows, const double *signed_cost,
-                           const double *squared_norms, double *alpha, uint8_t *resting, Rng &rng,
-                           int64_t bucket) = 0;
+  virtual void visit_again(const AnyRows &rows, const RowSides &sides, double *alpha,
+                           uint8_t *resting, Rng &rng, int64_t bucket) = 0;
   virtual DcdEpoch end_epoch() = 0;
   virtual void weights(double *out) const = 0;
   virtual double bias() const = 0;
@@ -52,8 +51,8 @@ public:
   explicit PassingRows(const Rows &like) : ActiveRows<Rows>{without_constant(like), {}} {}
 
   // Whether the part has no row at rest.
-  bool enter(const AnyRows &any, const double *signed_cost, const double *squared_norms,
-             const double *alpha, const uint8_t *resting) {
+  bool enter(const AnyRows &any, const RowSides &sides, const double *alpha,
+             const uint8_t *resting) {
     const Rows *rows = std::get_if<Rows>(&any);
     if (!rows || rows->n_features != view.n_features)
       throw std::invalid_argument("these rows are of another kind than those before them");
@@ -62,15 +61,11 @@ public:
     active.reserve(rows->n_rows);
     bool all = true;
     for (int64_t i = 0; i < rows->n_rows; ++i) {
-      if (signed_cost[i] == 0)
+      if (sides.signed_cost[i] == 0)
         continue;
       all &= !resting[i];
       if (!resting[i])
-        active.push_back(
-            {{static_cast<W>(alpha[i]), static_cast<W>(squared_norms[i] - rows->bias * rows->bias),
-              static_cast<W>(signed_cost[i])},
-             i,
-             i});
+        active.push_back({dual_row<W>(sides, i, alpha[i], rows->bias), i, i});
     }
     this->count_nnz();
     return all;
@@ -94,14 +89,14 @@ template <RowsLike Rows, LossLike Loss> class StreamedDcdOn final : public Strea
 public:
   using W = typename Rows::Value;
 
-  StreamedDcdOn(const Rows &like, const StreamedStart &start, double bias_precision,
-                int64_t n_blocks, int n_threads)
+  StreamedDcdOn(const Rows &like, const Loss &loss, const StreamedStart &start,
+                double bias_precision, int64_t n_blocks, int n_threads)
       : StreamedDcd(like.n_features + 1), rows_(like), state_{.w = std::vector<W>(n_weights),
                                                               .bias = {bias_precision, start.bias},
                                                               .mean_norm = start.mean_squared_norm,
                                                               .mean_cost = start.mean_cost,
                                                               .separable = start.separable},
-        blocks_(n_blocks, n_threads) {
+        blocks_(loss, n_blocks, n_threads) {
     std::copy(start.w, start.w + like.n_features, state_.w.begin());
     state_.sum_squares();
     state_.bias.set_balance(start.balance);
@@ -110,18 +105,18 @@ public:
       state_.first = FirstEpoch::of(start.n_rows, start.mean_cost, start.mean_squared_norm);
   }
 
-  void visit(const AnyRows &any, const double *signed_cost, const double *squared_norms,
-             double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
-    whole_ &= rows_.enter(any, signed_cost, squared_norms, alpha, resting);
+  void visit(const AnyRows &any, const RowSides &sides, double *alpha, uint8_t *resting, Rng &rng,
+             int64_t bucket) override {
+    whole_ &= rows_.enter(any, sides, alpha, resting);
     pass_ = pass_.then(visit_active(rng, bucket));
     if (state_.first)
       state_.first->rows_seen += rows_.view.n_rows;
     n_active_ += rows_.leave(alpha, resting);
   }
 
-  void visit_again(const AnyRows &any, const double *signed_cost, const double *squared_norms,
-                   double *alpha, uint8_t *resting, Rng &rng, int64_t bucket) override {
-    rows_.enter(any, signed_cost, squared_norms, alpha, resting);
+  void visit_again(const AnyRows &any, const RowSides &sides, double *alpha, uint8_t *resting,
+                   Rng &rng, int64_t bucket) override {
+    rows_.enter(any, sides, alpha, resting);
     visit_active(rng, bucket);
     rows_.leave(alpha, resting);
   }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 namespace bridle {
 
@@ -26,7 +25,7 @@ template <class W> struct EvenCaution {
   }
 };
 
-// The step of a row: exact, with the others held, and inside the box.
+// The step of a row: the best, with the others held, and inside the box.
 template <RowsLike Rows, LossLike Loss, class Caution> struct RowStep {
   using W = typename Rows::Value;
   using Pass = DcdPass<W>;
@@ -34,50 +33,43 @@ template <RowsLike Rows, LossLike Loss, class Caution> struct RowStep {
   Rows view;
   Caution caution;
   W response, shrink_beyond; // db / d beta; see ActiveRows
+  [[no_unique_address]] Loss loss;
 
-  // False: the row rests at its bound, and is worth no more visits.
+  // False: the row rests at a bound or a kink, and is worth no more visits.
   bool visit(ActiveRow<W> &row, Pass &pass, W *w) const {
-    const W y = row.label(), cost = row.cost();
-    const W upper = Loss::upper(cost), curvature = Loss::curvature(cost);
+    const W cost = row.cost();
     const W score = view.dot(row.at, w);
-    const W p = y * (pass.scale * score + pass.bias);
-    const W gradient = p - W(Loss::target) + row.alpha * curvature;
-    pass.gap += Loss::gap(p, row.alpha, cost);
+    const W p = row.label() * (pass.scale * score + pass.bias) - row.target;
+    pass.gap += loss.gap(p, row.alpha, cost);
 
-    W projected = gradient;
-    if (row.alpha <= 0) {
-      if (gradient > shrink_beyond)
+    if constexpr (Loss::rests) {
+      const auto [below, above] = loss.slopes(p, row.alpha, cost);
+      if (-below > shrink_beyond && above > shrink_beyond)
         return false;
-      projected = std::min(gradient, W(0));
-    } else if (row.alpha >= upper) {
-      if (gradient < -shrink_beyond)
-        return false;
-      projected = std::max(gradient, W(0));
+      const W projected = below > 0 ? below : above < 0 ? above : W(0);
+      if (projected != 0) {
+        pass.gradients += static_cast<double>(projected) * projected;
+        ++pass.moved;
+        step(row, pass, w, p, score);
+      }
+    } else {
+      step(row, pass, w, p, score);
     }
-    if (projected != 0) {
-      pass.gradients += static_cast<double>(projected) * projected;
-      ++pass.moved;
-      const W squared_norm = caution.norm(row, view);
-      step(row, pass, w, y, score, gradient, upper, squared_norm,
-           pass.scale * caution.times * (squared_norm + response) + curvature);
-    }
-    pass.inside += row.alpha > 0 && row.alpha < upper;
+    pass.inside += row.alpha > loss.lower(cost) && row.alpha < loss.upper(cost);
     return true;
   }
 
 private:
-  void step(ActiveRow<W> &row, Pass &pass, W *w, W y, W score, W gradient, W upper, W squared_norm,
-            W denominator) const {
-    // A row of zeros has no say in w: its dual variable goes straight to its bound, if it has one.
-    const W bound = upper < std::numeric_limits<W>::infinity() ? upper : row.alpha;
-    const W target = denominator > 0 ? row.alpha - gradient / denominator : bound;
-    const W next = std::clamp(target, W(0), upper);
-    const W delta = (next - row.alpha) * y;
-    if (delta == 0)
+  void step(ActiveRow<W> &row, Pass &pass, W *w, W p, W score) const {
+    const W cost = row.cost(), squared_norm = caution.norm(row, view);
+    const W q = pass.scale * caution.times * (squared_norm + response);
+    const W next = loss.best(p, row.alpha, q, cost), moved = next - row.alpha;
+    if (moved == 0)
       return;
-    const W cost = row.cost();
-    pass.curved += static_cast<double>(Loss::curvature(cost) * delta * delta);
-    pass.separable += separable_dual<Loss>(next, cost) - separable_dual<Loss>(row.alpha, cost);
+    const W delta = moved * row.label();
+    pass.curved += static_cast<double>(loss.curvature(cost) * moved * moved);
+    pass.separable += separable_dual(loss, next, cost, row.target) -
+                      separable_dual(loss, row.alpha, cost, row.target);
     pass.squared += static_cast<double>(delta * (2 * score + delta * squared_norm));
     row.alpha = next;
     caution.push(view, row.at, delta, w);

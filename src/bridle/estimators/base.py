@@ -92,6 +92,12 @@ class Certified:
         self.solver_ = solution.solver
         self.n_iter_: Any = int(np.ceil(solution.epochs))
 
+    @property
+    def dual_gap_(self) -> float:
+        """P - D, in the unit of the objective: what `certificate_` proves."""
+        gap: float = self.certificate_.gap
+        return gap
+
     def save(self, path: str | os.PathLike[str], *, dual: bool = False) -> None:
         """Write the model to a file, which `load` and the command line read.
 

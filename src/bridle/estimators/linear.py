@@ -389,17 +389,13 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """A fitted estimator with these weights, which predicts without having seen any data."""
         objective: Any = model.objective
         estimator = cls(
-            loss=objective.loss, fit_intercept=objective.bias != "none",
+            loss=objective.formula if objective.parameters else objective.loss,
+            fit_intercept=objective.bias != "none",
             bias=None if objective.bias == "regularised" else objective.bias,
             intercept_scaling=objective.bias_scale,
         )  # fmt: skip
         estimator.set_params(**cls._further_parameters(model))
-        estimator._keep_model(model)
-        estimator.n_features_in_ = model.n_features
-        known = "status" in model.info
-        estimator.status_ = Status(model.info["status"]) if known else None  # type: ignore[assignment]
-        if "feature_names" in model.info:
-            estimator.feature_names_in_ = np.array(model.info["feature_names"], dtype=object)
+        estimator._keep_made(model)
         if "calibrators" in model.info:
             estimator.probability = model.info["calibrators"][0]["method"]
         return estimator
@@ -407,6 +403,15 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @classmethod
     def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
         return {"C": model.objective.C, "multi_class": model.multi_class}
+
+    def _keep_made(self, model: LinearModel) -> None:
+        """A model that was made elsewhere."""
+        self._keep_model(model)
+        self.n_features_in_ = model.n_features
+        known = "status" in model.info
+        self.status_ = Status(model.info["status"]) if known else None  # type: ignore[assignment]
+        if "feature_names" in model.info:
+            self.feature_names_in_ = np.array(model.info["feature_names"], dtype=object)
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b for each row: of one shape (n,) for two classes, else (n, n_classes).
@@ -467,6 +472,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @available_if(_has_probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, in the order of `classes_`; each row sums to 1."""
+        return self._probabilities(X)
+
+    def _probabilities(self, X: Any) -> Array:
         if is_remote(X):
             n = len(self.classes_)
             lazy: Array = self._on_blocks(self.predict_proba, X, np.float64, n)

@@ -90,7 +90,7 @@ def certify_model(
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
     objective: Any = model.objective
     task = Task(
-        objective.C, objective.loss, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
+        objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
         cost=model.info.get("cost"),
     )  # fmt: skip
     known = Labels(model.classes, np.full(len(model.classes), np.nan), codes)

@@ -33,6 +33,7 @@ from bridle.fitting.solutions import Solutions, Weights
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse, readable
 from bridle.matrix.fingerprint import fingerprint_of_checked
+from bridle.models.calibration import SigmoidMap
 from bridle.models.deciding import check_multi_class, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
@@ -158,6 +159,11 @@ def fit(
     problems, once the classes are known.
     """
     check_multi_class(task.multi_class)
+    if loss_from(task.loss).residual:
+        raise ValueError(
+            f"the loss {loss_from(task.loss).name!r} is one of targets, not of classes: see "
+            "LinearSVR, QuantileRegressor and Ridge, or bridle.LinearProblem"
+        )
     homes = {"disk": _on_disk, "cluster": _on_cluster}
     how = _How(task, effort, extras, start, watch)
     return homes.get(home_of(rows), _in_memory)(rows, labels, sample_weight, how)
@@ -404,9 +410,12 @@ def _provenance(
 ) -> dict[str, Any]:
     """What every kind of model says of where it comes from."""
     task, (name, weighted, zero_based) = problems.task, known
-    loss, solver = loss_from(task.loss).name, problems.solver(effort.solver)
+    loss, solver = loss_from(task.loss), problems.solver(effort.solver)
+    bias, scale = task.bias, float(task.bias_scale)
     return {
-        "objective": Objective(loss, float(task.C), task.bias, float(task.bias_scale), weighted),
+        "objective": Objective(
+            loss.name, float(task.C), bias, scale, weighted, plain(loss.parameters)
+        ),
         "fingerprint": name, "n_rows": problems.n_rows, "zero_based": zero_based, "scale": sizes,
         "info": {
             "solver": solver if isinstance(solver, str) else solver.name,
@@ -414,6 +423,11 @@ def _provenance(
             **({} if task.cost is None else {"cost": np.asarray(task.cost, float).tolist()}),
         },
     }  # fmt: skip
+
+
+def plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those that a header can hold."""
+    return {k: v for k, v in parameters.items() if isinstance(v, int | float | str | bool)}
 
 
 def _kernel_model(problems: KernelProblems, solutions: Solutions, about: dict[str, Any]) -> Any:
@@ -438,6 +452,9 @@ def _linear_model(
     """The model; and why it has no dual variables, if they were to be kept and are lost."""
     alpha, lost = gathered(problems, solutions) if keeper.stores_dual else (None, None)
     coef, sizes = keeper.coef(solutions), about["scale"]
+    if loss_from(problems.task.loss).sigmoid:  # of its scores is the probability itself
+        maps = [SigmoidMap(1.0, 0.0).as_dict()] * len(coef)
+        about = about | {"info": about["info"] | {"calibrators": maps}}
     if sizes is not None:
         coef = coef.multiply(1.0 / sizes).tocsr() if is_sparse(coef) else coef / sizes
     model = LinearModel(

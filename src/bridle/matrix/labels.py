@@ -33,3 +33,18 @@ def check_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array:
     if not (weights > 0).any():
         raise ValueError("sample_weight must not be zero everywhere")
     return weights
+
+
+# Targets whose squares, times a cost, are still numbers.
+LARGEST_TARGET = 1e70
+
+
+def check_targets(y: ArrayLike, n_rows: int) -> Array:
+    """The numbers that a regression is to find, one for each row, as float64."""
+    targets = check_vector(y, n_rows, "y")
+    largest = float(np.abs(targets).max(initial=0.0))
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y holds targets up to {largest:.3g}, beyond {LARGEST_TARGET:g}: scale them"
+        )
+    return targets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from bridle.matrix.csr import CsrArrays
 from bridle.matrix.door import check_width
 from bridle.matrix.stored import check_stored
 from bridle.objective.certificate import Certificate
+from bridle.objective.losses import Loss, loss_from
 from numpy.typing import NDArray
 
 CLASS_DTYPES = (
@@ -21,20 +22,31 @@ CLASS_DTYPES = (
 
 @dataclass(frozen=True)
 class Objective:
-    """What was minimised: 1/2 |w|^2 + C sum_i weight_i loss(y_i (w.x_i + b))."""
+    """What was minimised: 1/2 |w|^2 + C sum_i weight_i loss(p_i).
+
+    parameters: of the loss, where they are not its defaults or it has any.
+    """
 
     loss: str = "hinge"
     C: float = 1.0
     bias: str = "none"
     bias_scale: float = 1.0
     weighted: bool = False  # by weights that the file does not hold; see info["class_weight"]
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def formula(self) -> Loss:
+        """The loss itself; ValueError if nobody knows one of that name."""
+        loss = loss_from(self.loss)
+        return replace(loss, **self.parameters) if self.parameters else loss  # type: ignore[type-var]
 
     def as_dict(self) -> dict[str, Any]:
         """For the header; an infinite C becomes a word, which JSON has no number for."""
-        return {
+        fields = {
             "loss": self.loss, "C": json_number(self.C), "bias": self.bias,
             "bias_scale": self.bias_scale, "weighted": self.weighted,
         }  # fmt: skip
+        return fields | ({"parameters": self.parameters} if self.parameters else {})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -42,6 +54,7 @@ class Objective:
         return cls(
             loss=string(fields["loss"]), C=float(fields["C"]), bias=string(fields["bias"]),
             bias_scale=float(fields["bias_scale"]), weighted=bool(fields["weighted"]),
+            parameters=dict(fields.get("parameters", {})),
         )  # fmt: skip
 
 

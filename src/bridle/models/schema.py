@@ -42,7 +42,7 @@ CLASSES = table({"dtype": STRING, "values": each(LABEL)})
 OBJECTIVE = table({
     "loss": STRING, "C": POSITIVE, "bias": word_of(*BIASES), "bias_scale": SCALE,
     "weighted": BOOLEAN,
-})  # fmt: skip
+}, {"parameters": TABLE})  # fmt: skip
 CALIBRATOR = either("method", {
     "platt": table({"slope": FINITE, "offset": FINITE}),
     "isotonic": table({"scores": each(FINITE), "probabilities": each(FINITE)}),
@@ -74,6 +74,10 @@ HEADERS: dict[str, Check] = {
         },
         {"multi_class": word_of("ovr", "ovo")},
     ),
+    "regression": table({
+        "objective": OBJECTIVE, "certificates": CERTIFICATES, "fingerprint": STRING,
+        "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
+    }),
     "ranking": table(
         {**STRUCTURAL, "loss": STRING, "threshold": FINITE, "fingerprint": STRING,
          "n_queries": COUNT, "zero_based": BOOLEAN},
@@ -101,6 +105,7 @@ ARRAYS: dict[str, Arrays] = {
         "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), "support": ("f", 2),
         "support_indptr": ("i", 1), "support_indices": ("i", 1), "support_values": ("f", 1),
     },
+    "regression": {"coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1)},
     "ranking": {"coef": ("f", 1)},
     "chain": {"emissions": ("f", 2), "extras": ("f", 2), "transitions": ("f", 2)},
     "structured": {"w": ("f", 1)},

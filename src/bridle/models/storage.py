@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.models.linear", "LinearModel"),
     "kernel": ("bridle.models.kernel", "KernelModel"),
+    "regression": ("bridle.models.regression", "RegressionModel"),
     "ranking": ("bridle.models.ranker", "RankingModel"),
     "chain": ("bridle.models.chain", "ChainModel"),
     "structured": ("bridle.models.structured", "StructuredModel"),
@@ -63,7 +64,7 @@ def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
     """
     model = as_model(model)
     fields, arrays = model.parts()
-    if not dual and model.kind == "linear":
+    if not dual and model.kind in ("linear", "regression"):
         arrays.pop("alpha", None)
     write_container(path, Content(model.kind, fields, arrays))
 

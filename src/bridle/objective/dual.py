@@ -7,12 +7,14 @@ from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
 
 
-def rescaled(alpha: Array, upper: Array, ratio: float, loss: Loss) -> Array:
-    """Dual variables of a problem for `ratio` times its C, where their bounds are `upper`."""
+def rescaled(alpha: Array, lower: Array | float, upper: Array, ratio: float, loss: Loss) -> Array:
+    """Dual variables of a problem for `ratio` times its C, where these are their bounds."""
     if not loss.bounded_dual:
         return alpha
-    at_bound = (alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0)
-    return np.where(at_bound, upper, np.minimum(alpha, upper))
+    inside = np.clip(alpha, lower, upper)
+    raised = np.where((alpha >= upper / ratio * (1 - 1e-6)) & (upper > 0), upper, inside)
+    lowered = (alpha <= lower / ratio * (1 - 1e-6)) & (np.asarray(lower) < 0)
+    return np.where(lowered, lower, raised)
 
 
 def balanced(alpha: Array, y: Array) -> Array:

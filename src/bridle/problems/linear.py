@@ -3,7 +3,10 @@
     min_w  P(w) = 1/2 |w|^2 + sum_i C_i loss(p_i),   p_i = y_i (w.x_i + b),   C_i = C c_i,
 
     max_alpha  D(alpha) = dual_value(alpha) - 1/2 |w(alpha)|^2,   w(alpha) = sum_i alpha_i y_i x_i,
-               0 <= alpha_i <= upper(C_i)
+               lower(C_i) <= alpha_i <= upper(C_i)
+
+Of a loss of residuals p_i = w.x_i + b - t_i, where y has the targets t_i of a regression: then all
+y_i above are 1, and D gains sum_i alpha_i t_i.
 
 bias "none": b = 0. "regularised": a constant feature of value `bias_scale`, part of |w|^2. "free":
 b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
@@ -44,7 +47,8 @@ class LinearProblem(Problem):
     """1/2 |w|^2 + sum_i C_i loss(y_i (w.x_i + b)) on the rows of X, which is not copied.
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. Or rows that are
-    elsewhere and bring their labels: StoredRows, DaskRows. y: -1 or +1, None for such rows.
+    elsewhere and bring their labels: StoredRows, DaskRows. y: -1 or +1, or targets where the loss
+    is one of residuals; None for such rows.
     C: inf is the hard margin. sample_weight: multiplies C row by row.
     device: "cpu"; "cuda", a GPU, where rows are copied to; "auto", what is predicted to take less
     time. Rows that are on a GPU, CuPy's arrays for example, stay there (see docs/gpu.md).
@@ -156,6 +160,12 @@ class LinearProblem(Problem):
         return y
 
     @property
+    def targets(self) -> Array | None:
+        """What a regression is to find; None where rows have signs."""
+        targets: Array | None = self.sides.piece.targets
+        return targets
+
+    @property
     def sample_weight(self) -> Array:
         """c_i."""
         weight: Array = self.sides.sample_weight
@@ -178,6 +188,11 @@ class LinearProblem(Problem):
         """The largest feasible alpha_i."""
         upper: Array = self.sides.piece.upper
         return upper
+
+    def margins(self, scores: Array) -> Array:
+        """p_i of rows in memory with these scores, bias included."""
+        margins: Array = self.sides.piece.margins(scores)
+        return margins
 
     # The objective.
 
@@ -220,8 +235,8 @@ class LinearProblem(Problem):
         data, weights = found
         return {
             "data": data, "rows": self.n_rows, "features": self.n_features, "C": str(self.C),
-            "loss": self.loss.name, "bias": self.bias, "bias scale": self.bias_scale,
-            "row weights": weights,
+            "loss": self.loss.name, **self.loss.parameters, "bias": self.bias,
+            "bias scale": self.bias_scale, "row weights": weights,
         }  # fmt: skip
 
     def scores(self, w: ArrayLike, b: float = 0.0) -> Array:

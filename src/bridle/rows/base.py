@@ -1,8 +1,9 @@
 """The port: where rows are, and what can be computed with them.
 
 `Rows` is one matrix, wherever it is. `Sides` are its rows as one problem sees them: each with a
-sign y_i = +-1 and a cost C_i. A certificate is one sum over their parts, whether a part is all rows
-in memory, a range of a file or what a worker of a cluster holds.
+sign y_i = +-1 and a cost C_i; of a regression, with a target t_i and the sign +1. A certificate is
+one sum over their parts, whether a part is all rows in memory, a range of a file or what a worker
+of a cluster holds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
-from bridle.objective.losses import Loss
+from bridle.objective.losses import Loss, weighted_sum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
 from bridle.objective.scaling import costs
@@ -87,25 +88,61 @@ class ClippedSum(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows that are at hand, each with its sign and its cost. where: among all rows."""
+    """Some rows that are at hand, each with its sign and its cost. where: among all rows.
+
+    lower, upper: the boxes of their dual variables. targets: of a loss of residuals, else None.
+    """
 
     rows: MemoryRows
     y: Array
     cost: Array
     signed_cost: Array
+    lower: Array | float
     upper: Array
+    targets: Array | None
     where: slice
 
     @classmethod
     def of(
-        cls, rows: MemoryRows, y: Array, C: float, weight: Array | None, loss: Loss, where: slice
+        cls,
+        rows: MemoryRows,
+        labels: Array,
+        C: float,
+        weight: Array | None,
+        loss: Loss,
+        where: slice,
     ) -> Piece:
-        """With C_i = C c_i and the bounds that the loss puts on the dual variables."""
+        """With C_i = C c_i and the bounds that the loss puts on the dual variables.
+
+        labels: signs, or targets where the loss is of residuals.
+        """
+        y = np.ones(len(labels)) if loss.residual else labels
         if weight is None or bool((weight == 1.0).all()):
-            cost = np.full(len(y), C)
-            return cls(rows, y, cost, np.copysign(cost, y), loss.upper(cost), where)
-        cost, least = costs(C, weight)
-        return cls(rows, y, cost, np.copysign(cost, y), loss.upper(least), where)
+            cost = least = np.full(len(y), C)
+        else:
+            cost, least = costs(C, weight)
+        return cls(
+            rows, y, cost, np.copysign(cost, y), loss.lower(least), loss.upper(least),
+            labels if loss.residual else None, where,
+        )  # fmt: skip
+
+    def clipped(self, alpha: Array) -> Array:
+        """Inside the boxes."""
+        return np.clip(alpha, self.lower, self.upper)
+
+    def margins(self, scores: Array) -> Array:
+        """y_i s_i, or s_i - t_i where there are targets."""
+        return self.y * scores if self.targets is None else scores - self.targets
+
+    def squared_radius(self, loss: Loss) -> float:
+        """A share of the bound on |w*|^2."""
+        if self.targets is None:
+            return loss.squared_radius(self.cost)
+        return 2.0 * weighted_sum(self.cost, loss.value(-self.targets))
+
+    def unshifted(self, scores: Array) -> Array:
+        """The scores that have the margins y_i s_i: for the best bias."""
+        return scores if self.targets is None else scores - self.targets
 
 
 @dataclass(frozen=True)
@@ -186,8 +223,9 @@ class Judged:
     w_alpha: Array  # sum alpha_i y_i x_i
     drift: float  # the length of what rounding did to it, at most
     value: Interval  # the dual value but for 1/2 |w(alpha)|^2
-    total: Interval  # sum alpha_i
+    total: Interval  # sum |alpha_i|
     balance: Interval  # sum alpha_i y_i
+    positive: Interval = ZERO  # what is positive in `value`, at most
     longest: float = 0.0  # |x_i|, at most
     moved: float = 0.0  # how far alpha had to go into its box, in sum
     shifted: float = 0.0  # the same, and to the balance that a free bias asks for
@@ -204,18 +242,18 @@ class Judged:
         """D(alpha), where sum alpha_i y_i need not be 0."""
         return self.value - 0.5 * self.length().squared()
 
-    def balanced(self, highest: Interval) -> Judged:
+    def balanced(self) -> Judged:
         """Of the point whose heavier class is scaled down until sum alpha_i y_i = 0 exactly.
 
-        It is |r| / heavier of that class away, r the balance as it is. The dual value is concave
-        and not negative at 0, so it falls by no more than that part of its positive terms, whose
-        sum is at most `highest`; w(alpha) moves by no more than |r| |x|.
+        (Of a regression, whose heavier sign of alpha.) It is |r| / heavier of that class away, r
+        the balance as it is. The dual value is concave and not negative at 0, so it falls by no
+        more than that part of its positive terms; w(alpha) moves by no more than |r| |x|.
         """
         r = self.balance.size
         heavier = (0.5 * (self.total + r)).low
         part = min(1.0, (Interval(r, r) / heavier).high) if heavier > 0 else float(r > 0)
         return replace(
-            self, value=self.value - Interval(0.0, part) * highest,
+            self, value=self.value - Interval(0.0, part) * self.positive,
             total=self.total - Interval(0.0, r), balance=ZERO,
             drift=self.drift + 2.0 * r * self.longest,
         )  # fmt: skip
@@ -246,11 +284,11 @@ class Feasible:
     def of(cls, piece: Piece, own: Array | None, scales: tuple[float, float]) -> Feasible:
         """Clipped, and scaled; see `judge_piece`."""
         inside = np.zeros(len(piece.y)) if own is None else np.asarray(own)
-        clipped = np.clip(inside, 0.0, piece.upper)
+        clipped = piece.clipped(inside)
         moved = float(np.abs(clipped - inside).sum())
         if scales == (1.0, 1.0):
             return cls(clipped, moved, moved)
-        alpha = clipped * np.where(piece.y > 0, *scales)
+        alpha = scaled(clipped, piece.y, scales)
         return cls(alpha, moved, float(np.abs(alpha - inside).sum()))
 
     def judged(self, piece: Piece, loss: Loss, look: Pass) -> Judged:
@@ -261,28 +299,35 @@ class Feasible:
 
 def dual_share(piece: Piece, loss: Loss, alpha: Array, combined: Array, drift: float) -> Judged:
     """A piece's share of the dual value of a feasible alpha, of whose weights this is known."""
-    return Judged(
-        combined, drift, loss.dual_between(alpha, piece.cost), rounding.total(alpha),
-        rounding.product(alpha, piece.y), piece.rows.largest_length,
-    )  # fmt: skip
+    value, size = loss.dual_between(alpha, piece.cost), np.abs(alpha) if loss.residual else alpha
+    total = rounding.total(size)
+    positive = loss.highest_dual_value(total, rounding.total(piece.cost))
+    if piece.targets is not None:
+        value = value + rounding.product(alpha, piece.targets)
+        positive = positive + rounding.product(size, np.abs(piece.targets))
+    balance = rounding.product(alpha, piece.y)
+    return Judged(combined, drift, value, total, balance, positive, piece.rows.largest_length)
 
 
 def loss_at(piece: Piece, loss: Loss, scores: Array, error: Any) -> Interval:
-    """sum C_i loss(y_i s_i), of scores that are known up to an error."""
+    """sum C_i loss(p_i), of scores that are known up to an error."""
+    p = piece.margins(scores)
+    if piece.targets is not None:  # another difference
+        error = error + 2 * U * np.abs(p)
     # The costs are rounded products.
-    return loss.sum_between(piece.y * scores, error, piece.cost) * Interval.around(1.0, 2 * U)
+    return loss.sum_between(p, error, piece.cost) * Interval.around(1.0, 2 * U)
 
 
 def bias_bracket(piece: Piece, loss: Loss, scores: Array) -> tuple[float, float]:
     """From the least to the largest breakpoint of a free bias."""
-    points = (loss.target * piece.y - scores)[piece.cost > 0]
+    points = (loss.target * piece.y - piece.unshifted(scores))[piece.cost > 0]
     return (float(points.min()), float(points.max())) if len(points) else (np.inf, -np.inf)
 
 
 def total(parts: Iterable[Judged]) -> Judged:
     """The whole, whatever the number of parts, of which one is in memory at a time."""
     w_alpha: Array | None = None
-    names = ("value", "total", "balance", "loss")
+    names = ("value", "total", "balance", "positive", "loss")
     sums = dict.fromkeys(names, ZERO)
     drift = moved = shifted = longest = 0.0
     errors, low, high = 0, np.inf, -np.inf
@@ -311,13 +356,24 @@ def draw(y: Array, cost: Array, n: int, seed: int) -> NDArray[np.intp]:
     useful = np.flatnonzero(cost > 0)
     drawn = rng.choice(useful, size=min(n, len(useful)), replace=False)
     for sign in (-1, 1):
-        if not (y[drawn] == sign).any():
+        if not (y[drawn] == sign).any() and (y == sign).any():
             drawn = np.append(drawn, rng.choice(np.flatnonzero(y == sign)))
     return np.sort(drawn)
 
 
+def balancing(alpha: Array, y: Array) -> tuple[float, float]:
+    """What scales a point to sum alpha_i y_i = 0: see `balance`."""
+    signed = alpha * y
+    return balance(float(signed[signed > 0].sum()), -float(signed[signed < 0].sum()))
+
+
+def scaled(alpha: Array, y: Array, scales: tuple[float, float]) -> Array:
+    """alpha times one number where alpha_i y_i is positive, and another one elsewhere."""
+    return alpha * np.where(alpha * y > 0, *scales)
+
+
 def balance(up: float, down: float) -> tuple[float, float]:
-    """What makes sum alpha_i y_i = 0: the factor of each class, of which the heavier shrinks."""
+    """The factors of positive and negative alpha_i y_i, of which the heavier shrink."""
     return (
         down / up if up > down else 1.0,
         up / down if down > up else 1.0,

@@ -54,6 +54,8 @@ def visit(
         columns, values = entries(i)
         y = piece.y[i]
         p = y * (float(w[columns] @ values) + b)
+        if piece.targets is not None:
+            p -= float(piece.targets[i])
         new = loss.step(float(alpha[i]), p, float(norms[i]), float(piece.cost[i]))
         w[columns] += (new - alpha[i]) * y * values
         alpha[i] = new
@@ -63,4 +65,4 @@ def ascend(piece: Piece, loss: Loss, alpha: Array, b: float, seed: int) -> None:
     """One pass over all rows in random order, from a point inside the box; b is a free bias."""
     w = piece.rows.combine(alpha * piece.y)
     visit(piece, loss, alpha, w, np.random.default_rng(seed).permutation(len(alpha)), b)
-    np.clip(alpha, 0.0, piece.upper, out=alpha)
+    alpha[:] = piece.clipped(alpha)

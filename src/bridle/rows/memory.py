@@ -13,9 +13,8 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse, make_rows
 from bridle.matrix.fingerprint import fingerprint_of_checked
-from bridle.matrix.labels import check_labels, check_weights
+from bridle.matrix.labels import check_labels, check_targets, check_weights
 from bridle.matrix.threads import check_threads
-from bridle.objective import rounding
 from bridle.objective.best_scale import best_scale
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
@@ -33,7 +32,7 @@ from bridle.rows.base import (
     Judged,
     Pass,
     Piece,
-    balance,
+    balancing,
     careful_look,
     draw,
     dual_share,
@@ -41,6 +40,7 @@ from bridle.rows.base import (
     quick_drift,
     quick_error,
     quick_look,
+    scaled,
 )
 from numpy.typing import ArrayLike, NDArray
 
@@ -184,11 +184,11 @@ class MemoryRows:
             return
         descent = _core.steps.dual_coordinate_descent(
             self.view, loss.struct, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
-            1, self.n_threads,
+            1, self.n_threads, piece.targets,
         )  # fmt: skip
         descent.visit(_core.Rng(seed), 16, 1.0)
         descent.alpha(alpha)
-        np.clip(alpha, 0.0, piece.upper, out=alpha)
+        alpha[:] = piece.clipped(alpha)
 
 
 class MemorySides:
@@ -207,12 +207,23 @@ class MemorySides:
     ) -> None:
         self.rows, self.loss, self.C, self.bias_precision = rows, loss, C, bias_precision
         self.sample_weight = check_weights(sample_weight, rows.n_rows)
-        self.y = check_labels(y, rows.n_rows)
+        self.labels = self._checked(y)
         self._set_piece()
 
+    def _checked(self, labels: ArrayLike) -> Array:
+        """Signs, or targets where the loss is of residuals."""
+        if self.loss.residual:
+            return check_targets(labels, self.rows.n_rows)
+        return check_labels(labels, self.rows.n_rows)
+
+    @property
+    def y(self) -> Array:
+        """The sign of each row."""
+        return self.piece.y
+
     def _set_piece(self) -> None:
-        everywhere = slice(0, self.rows.n_rows)
-        self.piece = Piece.of(self.rows, self.y, self.C, self.sample_weight, self.loss, everywhere)
+        everywhere, weight = slice(0, self.rows.n_rows), self.sample_weight
+        self.piece = Piece.of(self.rows, self.labels, self.C, weight, self.loss, everywhere)
         if np.isfinite(self.C):
             largest = float(self.piece.cost.max(initial=0.0))
             check_range(largest, self.rows.largest_length)
@@ -233,7 +244,7 @@ class MemorySides:
         if sample_weight is not None:
             other.sample_weight = check_weights(sample_weight, self.rows.n_rows)
         if y is not None:
-            other.y = check_labels(y, self.rows.n_rows)
+            other.labels = other._checked(y)
         other._set_piece()
         return other
 
@@ -247,21 +258,22 @@ class MemorySides:
         return self.y, self.piece.cost, self.piece.upper
 
     def squared_radius(self) -> float:  # noqa: D102
-        return self.loss.squared_radius(self.piece.cost)
+        return self.piece.squared_radius(self.loss)
 
     def identity(self) -> tuple[str, str]:  # noqa: D102
         weighted = bool((self.sample_weight != 1).any())
         weights = hashlib.blake2b(self.sample_weight.tobytes(), digest_size=16).hexdigest()
-        return self.rows.fingerprint(self.y), weights if weighted else "none"
+        return self.rows.fingerprint(self.labels), weights if weighted else "none"
 
     def start_alpha(self, start: Any) -> Array:  # noqa: D102
         if start is None or start.alpha is None:
             return np.zeros(self.rows.n_rows)
         alpha = check_vector(start.alpha, self.rows.n_rows, "start.alpha")
-        return np.clip(alpha, 0.0, self.piece.upper)
+        return self.piece.clipped(alpha)
 
     def rescaled(self, alpha: Array, ratio: float) -> Array:  # noqa: D102
-        return rescaled(alpha, self.piece.upper * ratio, ratio, self.loss)
+        lower, upper = self.piece.lower * ratio, self.piece.upper * ratio
+        return rescaled(alpha, lower, upper, ratio, self.loss)
 
     def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
         quick = Pass(joined, 0.0, self.rows.scores(joined), quick_error(self.rows, joined))
@@ -272,17 +284,14 @@ class MemorySides:
         return ZERO if (margins >= 1.0).all() else Interval(np.inf, np.inf)
 
     def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
-        alpha = np.clip(alpha, 0.0, self.piece.upper)
+        alpha = self.piece.clipped(alpha)
         a = alpha * self.y
         combined, drift = self.rows.combine(a), quick_drift(self.rows, a)
         return self._balanced(dual_share(self.piece, self.loss, alpha, combined, drift))
 
     def _balanced(self, judged: Judged) -> Judged:
         """Exactly, where a free bias asks for it."""
-        if not self.free:
-            return judged
-        cost = rounding.total(self.piece.cost)
-        return judged.balanced(self.loss.highest_dual_value(judged.total, cost))
+        return judged.balanced() if self.free else judged
 
     def zeros(self) -> Array:  # noqa: D102
         return np.zeros(self.rows.n_rows)
@@ -291,16 +300,16 @@ class MemorySides:
         return True
 
     def is_feasible(self, alpha: Array, rounding: float) -> bool:  # noqa: D102
-        upper = self.piece.upper
-        slack = rounding * np.where(np.isfinite(upper), upper, 0.0)
-        inside = bool(np.all(alpha >= -slack) and np.all(alpha <= upper + slack))
+        lower, upper = self.piece.lower, self.piece.upper
+        slack = rounding * np.where(np.isfinite(upper), upper - lower, 0.0)
+        inside = bool(np.all(alpha >= lower - slack) and np.all(alpha <= upper + slack))
         if not self.free:
             return inside
-        return inside and abs(inner(alpha, self.y)) <= rounding * float(alpha.sum())
+        return inside and abs(inner(alpha, self.y)) <= rounding * float(np.abs(alpha).sum())
 
     def best_bias(self, scores: Array) -> float:
         """The free bias that is best for these scores."""
-        return self.loss.best_bias(scores, self.y, self.piece.cost)
+        return self.loss.best_bias(self.piece.unshifted(scores), self.y, self.piece.cost)
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
         point = self.feasible(iterate)
@@ -371,12 +380,8 @@ class MemorySides:
         return found
 
     def _scales(self, alpha: Array) -> tuple[float, float]:
-        """With a free bias, the heavier class is scaled down until sum alpha_i y_i = 0."""
-        if not self.free:
-            return 1.0, 1.0
-        clipped = np.clip(alpha, 0.0, self.piece.upper)
-        positive = self.y > 0
-        return balance(float(clipped[positive].sum()), float(clipped[~positive].sum()))
+        """With a free bias, the heavier sign is scaled down until sum alpha_i y_i = 0."""
+        return balancing(self.piece.clipped(alpha), self.y) if self.free else (1.0, 1.0)
 
     def _repair(self, own: Array | None, scores: Array, b: float, seed: int) -> Array:
         """The best that one pass of coordinate ascent makes of a point inside the box.
@@ -385,17 +390,17 @@ class MemorySides:
         """
         piece = self.piece
         if own is None:
-            alpha = np.minimum(piece.cost * self.loss.slope(self.y * scores), piece.upper)
+            alpha = piece.clipped(piece.cost * self.loss.slope(piece.margins(scores)))
         else:
-            alpha = np.clip(own, 0.0, piece.upper)
+            alpha = piece.clipped(own)
         self.rows.ascend(piece, self.loss, alpha, b, self.bias_precision, seed)
-        up, down = self._scales(alpha)
-        return alpha if up == down else alpha * np.where(self.y > 0, up, down)
+        scales = self._scales(alpha)
+        return alpha if scales == (1.0, 1.0) else scaled(alpha, self.y, scales)
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
         return self.take(draw(self.y, self.piece.cost, n, seed))
 
     def take(self, drawn: NDArray[np.intp]) -> tuple[MemoryRows, Array, Array]:
-        """Some of the rows, in order, with their signs and weights."""
+        """Some of the rows, in order, with their labels and weights."""
         drawn = np.sort(drawn)
-        return self.rows.take(drawn), self.y[drawn], self.sample_weight[drawn]
+        return self.rows.take(drawn), self.labels[drawn], self.sample_weight[drawn]

@@ -1,12 +1,13 @@
 """The default: the solver that suits the problem.
 
 Small problems go to the interior point method, which is exact, and to newton's where rounding ends
-that early. All others start with dual coordinate descent: a feasible dual point at every moment and
-the fastest certified convergence on sparse data, with every bias and loss. It crawls where features
-are few and C is large. Newton's method does not mind either, but costs as much as dozens of passes
-whatever the problem. So dcd is watched: once it has taken as many passes as newton would, or its
-present rate says that it is going to take more, newton takes over from where dcd is. That is never
-much more than twice the better of the two.
+that early or the loss is another one than the hinge or its square. All others start with dual
+coordinate descent: a feasible dual point at every moment and the fastest certified convergence on
+sparse data, with every bias and loss. It crawls where features are few and C is large. Newton's
+method does not mind either, but costs as much as dozens of passes whatever the problem. So dcd is
+watched: once it has taken as many passes as newton would, or its present rate says that it is going
+to take more, newton takes over from where dcd is. That is never much more than twice the better of
+the two.
 
 Structural problems go to block-coordinate Frank-Wolfe; those of ranking, whose oracle passes are
 cheap, and those of few weights to cutting planes, whose number of passes hardly minds how badly the
@@ -41,6 +42,9 @@ SMALL_ENTRIES = 2**20
 # Newton's method forms its matrix for at most so many features.
 FEW_FEATURES = 2000
 
+# Newton steps on a small problem, at most, and the relative gap that counts as none.
+MOST_STEPS, EXACT = 60, 1e-13
+
 # Structural problems of at most so many weights go to cutting planes.
 FEW_WEIGHTS = 1000
 
@@ -65,8 +69,10 @@ class Auto(Solver):
         if problem.n_rows * problem.n_features <= SMALL_ENTRIES:
             from bridle.solvers.interior_point import InteriorPoint, operations
 
-            if operations(problem) <= SMALL and InteriorPoint.refusal(problem) is None:
-                return InteriorPoint()
+            if operations(problem) <= SMALL:
+                exact = InteriorPoint() if problem.loss.quadratic else solver_from("newton")
+                if exact.refusal(problem) is None:
+                    return exact
         if STEPS not in problem.offers and _is_stiff(problem):
             return solver_from("newton")
         return DualCoordinateDescent()
@@ -89,7 +95,9 @@ class Auto(Solver):
         """The chosen solver's iterates; from dcd to newton where that is faster."""
         chosen = self.choose(problem)
         iterates = chosen.iterates(problem, start=start, rng=rng, pace=pace)
-        if not isinstance(chosen, DualCoordinateDescent):
+        if chosen.name == "newton" and not problem.loss.quadratic:
+            yield from _to_the_last_digit(iterates)
+        elif not isinstance(chosen, DualCoordinateDescent):
             last = yield from _to_the_end(iterates)
             # Still asked: rounding ended it early. newton minds less how features are scaled.
             yield from _counted_on(last, solver_from("newton").iterates(problem, rng=rng))
@@ -146,6 +154,18 @@ def _dcd_then_newton(
     last = yield from _while_it_runs(iterates, problem, watch)
     newton = solver_from("newton")
     yield from _counted_on(last, newton.iterates(problem, start=last, rng=rng))
+
+
+def _to_the_last_digit(iterates: Iterates) -> Iterates:
+    """newton's, from where no digit is left to gain: what a direct method would have said."""
+    best = next(iterates)
+    for last in iterates:
+        if (last.gap_estimate or 0.0) < (best.gap_estimate or 0.0):
+            best = last
+        if last.step >= MOST_STEPS or (last.gap_estimate or 0.0) <= EXACT:
+            break
+    yield best
+    yield from iterates
 
 
 def _while_it_runs(iterates: Iterates, problem: LinearProblem, watch: _Watch) -> Passed:

@@ -32,7 +32,7 @@ NEEDS = {
     SCORES: "the scores of all rows at once",
     RANGES: "the rows range by range, in this process",
     ROUNDS: "rows that are spread over the parts of a cluster",
-    PASSES: "all rows in memory or on a GPU, to pass over them at once",
+    PASSES: "passes over all rows at once, in memory or on a GPU",
     DESCENT: "rows in this process, in memory, on disk or on a GPU",
 }
 
@@ -44,6 +44,9 @@ LOSS_NEEDS = {
     "quadratic": "the hinge or its square",
     "unit_slope": "a slope that is 0 or 1",
     "certifiable": "dual values above 0",
+    "residual": "targets instead of labels",
+    "sigmoid": "scores that are the log-odds of a class",
+    "second_order": "second derivatives, or kinks that newton knows",
 }
 
 

@@ -109,7 +109,9 @@ class _Rounds:
         self.work = min(1.0, worthwhile_work(run)) if solver.work is None else solver.work
         self.caution = Caution(len(run.parts), len(run.w) + 1, self.work)
         self.seen = _Seen(self.work, run)
-        self.here = Gathered(run, solver.gather * message_bytes(run))
+        # Rows of other losses seldom rest, and their targets would have to come with them.
+        most = solver.gather if run.sides.loss.quadratic else 0.0
+        self.here = Gathered(run, most * message_bytes(run))
         # Rounds until the next look at how many rows still move: from zero, all do for an epoch.
         self.patience = self.seen.per_epoch if run.start is None else 0
 

@@ -1,11 +1,13 @@
 """Dual coordinate descent.
 
-    max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2 [- sum_i alpha_i^2 / (4 C_i)],
-    0 <= alpha_i <= C_i  [squared hinge: alpha_i >= 0],   w(alpha) = sum_i alpha_i z_i,
+    max_alpha  D(alpha) = dual_value(alpha) [+ sum_i alpha_i t_i] - 1/2 |w(alpha)|^2,
+    lower(C_i) <= alpha_i <= upper(C_i),   w(alpha) = sum_i alpha_i y_i x_i,
 
 one variable at a time, exactly, with w kept up to date; rows whose variable rests at a bound are
 left out until the others are accurate (Hsieh, Chang, Lin, Keerthi & Sundararajan, "A dual
-coordinate descent method for large-scale linear SVM", ICML 2008, algorithm 3).
+coordinate descent method for large-scale linear SVM", ICML 2008, algorithm 3; Ho & Lin,
+"Large-scale linear support vector regression", JMLR 2012; for the logistic loss by Newton's method
+in the one variable, Yu, Huang & Lin, Machine Learning 2011).
 
 The bias couples every row with every other one, and a free bias adds sum_i alpha_i y_i = 0, which
 single coordinates cannot move along: b follows slowly instead, by the proximal point method.
@@ -86,14 +88,15 @@ class DualCoordinateDescent(Solver):
         alpha = problem.start_alpha(start)
         descent = _core.steps.dual_coordinate_descent(
             problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms,
-            alpha, 0.0 if start is None else start.b, problem.bias_precision,
-            self.blocks, problem.n_threads,
+            alpha, first_bias(problem, start), problem.bias_precision,
+            self.blocks, problem.n_threads, problem.targets,
         )  # fmt: skip
         yield from descend_in_memory(problem, descent, alpha, rng, self.bucket)
 
     def together(self, problem: LinearProblem, codes: Any, n: int, seed: int) -> Any:
         """All classes at once, on rows in memory."""
         ready = STEPS in problem.offers and problem.loss.core is not None
+        ready = ready and problem.loss.quadratic  # by which the classes' lanes step
         if not ready or problem.hard_margin or not problem.cost.any():
             return None
         from bridle.solvers.shared.class_descents import ClassDescents
@@ -136,6 +139,15 @@ def descend_in_memory(
             # an epoch of all rows, whose end the bias and the bounds are waiting for.)
             if not done.whole and (guess is None or certificate.relative_gap > guess):
                 descent.unshrink()
+
+
+def first_bias(problem: LinearProblem, start: Any) -> float:
+    """Where the bias begins: a free one of a regression, where it is best for no weights."""
+    if start is not None:
+        return float(start.b)
+    if problem.bias != "free" or problem.targets is None:
+        return 0.0
+    return float(problem.sides.best_bias(np.zeros(problem.n_rows)))
 
 
 def uncompiled_refusal(name: str, problem: Problem) -> str | None:

@@ -14,6 +14,7 @@ A free bias is set to its exact best value before each step.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -69,7 +70,7 @@ class GradientDescent(Solver):
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each step."""
-        smooth = problem.loss.smooth and problem.loss.quadratic
+        smooth = math.isfinite(problem.loss.steepest)
         longest = 1.0 / _smoothness(problem) if smooth else 1.0
         rate = self._rate(problem, rng)
         searching = rate is None and not smooth
@@ -88,7 +89,7 @@ class GradientDescent(Solver):
             problem.rows.scores(w, scores)
             if problem.bias == "free":
                 b = problem.sides.best_bias(scores)
-            slope = problem.loss.slope(problem.y * (scores + b))
+            slope = problem.loss.slope(problem.margins(scores + b))
             target = problem.cost * slope
             problem.rows.combine(target * problem.y, toward)
             if rate is not None:
@@ -105,9 +106,10 @@ class GradientDescent(Solver):
     def _rate(self, problem: LinearProblem, rng: _core.Rng) -> _core.steps.Rate | None:
         """rho_t, or None where the step finds its own length."""
         if self.rate is None:
-            # Of the hinge and its square the best length is known; the dual of the perceptron's
-            # loss is highest at w = 0: nothing to search for.
-            return None if problem.loss.quadratic else rate_of("1/(lam t)", problem.lam)
+            # Of the hinge and of smooth losses the best length is known; the dual of the
+            # perceptron's loss is highest at w = 0: nothing to search for.
+            known = problem.loss.quadratic or math.isfinite(problem.loss.steepest)
+            return None if known else rate_of("1/(lam t)", problem.lam)
         if not needs_eta0(self.rate) or self.eta0 is not None:
             return rate_of(self.rate, problem.lam, self.eta0 or 1.0, clip=self.clip)
         from bridle.solvers.shared.rate_ladder import calibrate_rate
@@ -129,7 +131,7 @@ def _dual_search(w: Array, dw: Array, d_alpha: Array) -> float:
 
 
 def _smoothness(problem: LinearProblem) -> float:
-    """1 + 2 lambda_max of sum_i C_i z_i z_i', a little over, by power iteration."""
+    """1 + loss'' lambda_max of sum_i C_i z_i z_i', a little over, by power iteration."""
     v = np.random.default_rng(0).standard_normal(problem.n_features + 1)
     out, scores = np.empty_like(v), np.empty(problem.n_rows)
     largest = 0.0
@@ -141,4 +143,4 @@ def _smoothness(problem: LinearProblem) -> float:
         problem.rows.combine(problem.cost * scores, out)
         v = out.copy()
         largest = float(np.linalg.norm(v))
-    return 1.0 + 2.4 * largest
+    return 1.0 + 1.2 * float(problem.loss.steepest) * largest

@@ -10,7 +10,7 @@ whose a_i is between its bounds, a generalised Hessian is
 with x_i - (sigma-weighted mean over J) in place of x_i where a free bias is eliminated. Then a
 line search on the slope of phi, which is piecewise linear; then, when w is accurate enough for it,
 new multipliers (Yan & Li, "Efficient semismooth Newton methods for linear SVMs", 2020, with their
-line search and rules for sigma replaced by the above). The squared hinge is minimised directly.
+line search and rules for sigma replaced by the above). Smooth losses are minimised directly.
 
 The number of steps hardly depends on C. A step costs a Cholesky factorisation: for data of low
 dimension. Beyond `dense_limit` features the step is found by conjugate gradients.
@@ -36,7 +36,7 @@ from bridle.problems.base import WEIGHTS
 from bridle.rows.base import PASSES
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
-from bridle.solvers.shared.lagrangian import AugmentedLagrangian
+from bridle.solvers.shared.lagrangian import AugmentedLagrangian, lagrangian_of
 from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Newton(Solver):
     name: ClassVar[str] = "newton"
     float64: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, PASSES})
-    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"second_order", "certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
 
@@ -64,7 +64,7 @@ class Newton(Solver):
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each Newton step, which costs three passes over the rows or more."""
-        phi = AugmentedLagrangian(problem, start)
+        phi = lagrangian_of(problem, start)
         direct = problem.n_features <= self.dense_limit
         standstill = Standstill(patience=30)
         others, hand_over = None, 10
@@ -125,7 +125,7 @@ def _direct_step(phi: AugmentedLagrangian) -> Array:
 def _hessian(phi: AugmentedLagrangian) -> Array:
     """The lower triangle of H."""
     problem = phi.problem
-    weights = np.where(phi.between, phi.sigma, 0.0)
+    weights = phi.weights
     H = problem.rows.weighted_gram(weights)
     total = float(weights.sum())
     if problem.bias == "free" and total > 0:
@@ -140,7 +140,7 @@ def _hessian(phi: AugmentedLagrangian) -> Array:
 
 def _iterative_step(phi: AugmentedLagrangian) -> Array:
     """-H^-1 g by conjugate gradients, as accurately as the outer iteration can use."""
-    weights = np.where(phi.between, phi.sigma, 0.0)
+    weights = phi.weights
     total = float(weights.sum())
     y = phi.y
 

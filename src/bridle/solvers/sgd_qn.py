@@ -46,7 +46,7 @@ class SgdQn(Solver):
     no_free_bias: ClassVar[str] = (
         "the rate of a feature lies between bounds that its regulariser gives, and b has none"
     )
-    loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"core", "certifiable"})
 
     def __post_init__(self) -> None:
         check_positive(eta0=self.eta0)
@@ -67,7 +67,7 @@ class SgdQn(Solver):
         steps = _core.steps.sgd_qn(
             problem.rows.view, problem.loss.struct, problem.signed_cost / problem.C,
             start_weights(problem, start)[0], problem.lam, eta0, skip, "epochs",
-            bucket_size(m, self.bucket),
+            bucket_size(m, self.bucket), problem.targets,
         )  # fmt: skip
         w = np.zeros(problem.n_features + 1)
         step = 0

@@ -16,6 +16,7 @@ from bridle import _core
 from bridle.files.atomic import replacing
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse
+from bridle.matrix.labels import check_targets
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
 from bridle.objective.rounding import ZERO, Interval
@@ -233,7 +234,8 @@ class Part:
             alpha = own.alpha()
             w += own.block.rows.combine(alpha * own.y)
             balance += inner(alpha, own.y)
-            inside += int(np.count_nonzero((alpha > 0) & (alpha < own.upper)))
+            between = (alpha > own.piece.lower) & (alpha < own.upper)
+            inside += int(np.count_nonzero(between))
         return w, balance, float(inside)
 
     def near(self, run: int, kept: float, w: Array, b: float) -> Near:
@@ -270,14 +272,15 @@ class Part:
         return self._near(run, w, b)
 
     def totals(self, run: int, kept: float) -> tuple[float, float]:
-        """Keep that much of the last step: sum alpha_i of the rows above and below."""
+        """Keep that much of the last step: the sums of positive and negative alpha_i y_i."""
         state = self.runs[run]
         state.keep(kept)
         up = down = 0.0
         for own in state.states:
             alpha = own.alpha()
-            up += float(alpha[own.y > 0].sum())
-            down += float(alpha[own.y < 0].sum())
+            signed = alpha * own.y
+            up += float(signed[signed > 0].sum())
+            down -= float(signed[signed < 0].sum())
         return up, down
 
     def judge(
@@ -307,7 +310,7 @@ class Part:
         values, slopes = np.zeros(len(biases)), np.zeros(len(biases))
         for own in self.runs[run].states:
             for k, b in enumerate(biases):
-                margins = own.y * (own.look.scores + b)
+                margins = own.piece.margins(own.look.scores + b)
                 values[k] += weighted_sum(own.cost, own.loss.value(margins))
                 slopes[k] -= inner(own.cost * own.loss.slope(margins), own.y)
         return values, slopes
@@ -329,9 +332,15 @@ class Part:
         return found
 
     def signs(self, against: Against) -> tuple[Array, Array]:
-        """The sign and the cost of every row in a problem."""
+        """The sign, or the target, and the cost of every row in a problem."""
         pieces = [block.piece(against) for block in self.blocks]
-        return np.concatenate([p.y for p in pieces]), np.concatenate([p.cost for p in pieces])
+        labels = [p.y if p.targets is None else p.targets for p in pieces]
+        return np.concatenate(labels), np.concatenate([p.cost for p in pieces])
+
+    def squared_radius(self, against: Against) -> float:
+        """A share of the bound on |w*|^2 of a regression."""
+        loss = loss_from(against.loss)
+        return sum(block.piece(against).squared_radius(loss) for block in self.blocks)
 
     def combine(self, a: Array, starts: list[int]) -> Array:
         """sum a_i x_i over the rows that are here; a is of all rows."""
@@ -390,11 +399,15 @@ class _Rows:
 
     def piece(self, against: Against) -> Piece:
         """The rows as one problem sees them."""
-        y = np.where(self.codes == against.positive, 1.0, -1.0)
-        weight = self.weight * (self.codes >= 0)
+        loss = loss_from(against.loss)
+        if loss.residual:
+            y, weight = check_targets(self.y, self.n_rows), self.weight
+        else:
+            y = np.where(self.codes == against.positive, 1.0, -1.0)
+            weight = self.weight * (self.codes >= 0)
         if against.class_weight is not None:
             weight = weight * np.array(against.class_weight)[self.codes]
-        return Piece.of(self.rows, y, against.C, weight, loss_from(against.loss), slice(0, len(y)))
+        return Piece.of(self.rows, y, against.C, weight, loss, slice(0, len(y)))
 
     @property
     def row_bytes(self) -> Array:
@@ -438,7 +451,7 @@ class _State:
         loss, piece = loss_from(against.loss), block.piece(against)
         start = np.zeros(len(piece.y))
         if alpha is not None:
-            start = np.clip(rescaled(alpha, piece.upper, ratio, loss), 0.0, piece.upper)
+            start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
         return cls(block, piece, loss, _descent(piece, loss, start))
 
     @property
@@ -457,11 +470,11 @@ class _State:
         out = np.empty(len(self.y))
         self.descent.alpha(out)
         out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
-        return np.clip(out, 0.0, self.upper)  # float32 may have rounded past the bound
+        return self.piece.clipped(out)  # float32 may have rounded past the bound
 
     def near(self, w: Array, b: float) -> Near:
         """Of these rows; those that were handed out are not counted."""
-        margins = self.y * (self.block.rows.scores(w.astype(np.float64)) + b)
+        margins = self.piece.margins(self.block.rows.scores(w.astype(np.float64)) + b)
         alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
         # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
         self.band = np.full(len(alpha), -1, np.int8)
@@ -512,7 +525,7 @@ class _State:
 def _descent(piece: Piece, loss: Loss, alpha: Array) -> Any:
     rows = piece.rows
     return _core.steps.dcd_part(
-        rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha
+        rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha, piece.targets
     )
 
 

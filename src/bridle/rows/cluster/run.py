@@ -138,7 +138,7 @@ class ClusterRun:
         if free:
             b = self._best_bias(judged, sides.half_norm(w, 0.0))
             loss = sum(self.parts.call("judged_loss", self.number, b), start=ZERO)
-            judged = judged.balanced(sides.highest_dual_value(judged))
+            judged = judged.balanced()
         else:
             self.w = judged.w_alpha[:-1].copy()
             self.bias.set_balance(judged.balance.middle)

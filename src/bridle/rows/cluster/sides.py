@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective import rounding
 from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
@@ -90,8 +89,9 @@ class ClusterSides:
     @property
     def against(self) -> Against:
         """What the parts need to know."""
-        loss = self.loss if self.loss.core is None else self.loss.name
-        return Against(self.C, loss, self.bias, self.bias_scale, self.positive, self.class_weight)
+        return Against(
+            self.C, self.loss, self.bias, self.bias_scale, self.positive, self.class_weight
+        )
 
     @property
     def free(self) -> bool:
@@ -131,13 +131,6 @@ class ClusterSides:
         """The start of a solve at another C."""
         return alpha.at(ratio * self.C)
 
-    def highest_dual_value(self, judged: Judged) -> Interval:
-        """What the dual value can be at most by its sums alone."""
-        largest = max(self.class_weight or (1.0,))
-        weights = rounding.total(np.asarray(self.rows.facts.weights, np.float64))
-        cost = self.C * (largest * weights)
-        return self.loss.highest_dual_value(judged.total, cost)
-
     def dual_sums(self, alpha: ResidentAlpha) -> Judged:
         """Those of a certificate; the weights are not kept."""
         return Judged(np.empty(0), 0.0, alpha.value, alpha.total, alpha.balance)
@@ -153,6 +146,8 @@ class ClusterSides:
         return sum(self.rows.ask("loss", self.against, w, b), start=ZERO)
 
     def squared_radius(self) -> float:  # noqa: D102
+        if self.loss.residual:
+            return float(sum(self.rows.ask("squared_radius", self.against)))
         return self.loss.squared_radius(np.array([self.C * float(self.rows.facts.weights.sum())]))
 
     def identity(self) -> None:

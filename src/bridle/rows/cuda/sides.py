@@ -16,7 +16,7 @@ from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import VALUE_ROUNDINGS, Loss
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, Interval, U, gamma
+from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
 from bridle.objective.scaling import check_range, costs
 from bridle.rows.base import Findings, Judged, balance, draw, quick_error
 from bridle.rows.cuda.device import Device
@@ -34,6 +34,7 @@ class CudaSides:
     """Signs and costs on the device, and copies of them here; see `bridle.rows.base.Sides`."""
 
     dear, may_fail, place = False, False, "cuda"
+    lower, targets = 0.0, None  # as a Piece has them: the losses here are of classes
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class CudaSides:
         return self._settled(given)[0]
 
     def rescaled(self, alpha: Any, ratio: float) -> Array:  # noqa: D102
-        return rescaled(np.asarray(alpha), self.upper * ratio, ratio, self.loss)
+        return rescaled(np.asarray(alpha), 0.0, self.upper * ratio, ratio, self.loss)
 
     def is_feasible(self, alpha: Array, rounding: float) -> bool:  # noqa: D102
         upper = self.upper
@@ -241,11 +242,10 @@ class CudaSides:
         off = gamma(self.rows.n_rows / (BLOCKS * THREADS) + 32) * total.high
         found = Judged(
             combined, drift, value, total, difference + Interval(-off, off),
+            self.loss.highest_dual_value(total, self.total_cost()) if self.free else ZERO,
             self.rows.largest_length, moved.high, shifted.high,
         )  # fmt: skip
-        if not self.free:
-            return found
-        return found.balanced(self.loss.highest_dual_value(total, self.total_cost()))
+        return found.balanced() if self.free else found
 
     def _loss(self, scores: Any, b: float, error: float) -> Interval:
         """sum C_i loss, of scores that are known up to an error. The costs are rounded products."""

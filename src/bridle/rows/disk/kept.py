@@ -27,6 +27,7 @@ class Kept:
     values: NDArray[Any]
     signed_cost: Array
     squared_norms: Array
+    targets: Array
     alpha: Array
     resting: NDArray[np.uint8]
     n_rows: int = 0
@@ -44,8 +45,8 @@ class Kept:
             most_bytes=most_bytes,
             number=np.empty(n_rows, np.int64), offsets=np.zeros(n_rows + 1, np.int64),
             columns=np.empty(nnz, source.column_dtype), values=np.empty(nnz, source.dtype),
-            signed_cost=np.empty(n_rows), squared_norms=np.empty(n_rows), alpha=np.empty(n_rows),
-            resting=np.zeros(n_rows, np.uint8),
+            signed_cost=np.empty(n_rows), squared_norms=np.empty(n_rows),
+            targets=np.zeros(n_rows), alpha=np.empty(n_rows), resting=np.zeros(n_rows, np.uint8),
         )  # fmt: skip
 
     @property
@@ -69,6 +70,8 @@ class Kept:
         self.number[mine] = chosen + piece.where.start
         self.signed_cost[mine] = piece.signed_cost[chosen]
         self.squared_norms[mine] = piece.rows.squared_norms[chosen]
+        if piece.targets is not None:
+            self.targets[mine] = piece.targets[chosen]
         self.alpha[mine] = alpha[chosen]
         self.resting[mine] = 0
         self.n_rows = mine.stop
@@ -85,5 +88,5 @@ class Kept:
         )
         visit(
             view, self.signed_cost[:n], self.squared_norms[:n], self.alpha[:n], self.resting[:n],
-            rng, bucket,
+            rng, bucket, self.targets[:n],
         )  # fmt: skip

@@ -19,6 +19,7 @@ from bridle import _core
 from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
+from bridle.matrix.labels import check_targets
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
@@ -41,7 +42,10 @@ from numpy.typing import NDArray
 
 
 class DiskSides:
-    """The label `positive` is +1, all others -1; see `bridle.rows.base.Sides`."""
+    """The label `positive` is +1, all others -1, unless they are targets.
+
+    See `bridle.rows.base.Sides`.
+    """
 
     dear, may_fail = True, False  # a certificate reads the file
     place = "cpu"
@@ -70,6 +74,8 @@ class DiskSides:
         return other
 
     def _known(self, positive: float) -> float:
+        if self.loss.residual:  # whose labels are numbers
+            return math.nan
         if positive not in self.classes:
             raise ValueError(f"{self.rows.source.path}: no row has the label {positive:g}")
         return float(positive)
@@ -88,7 +94,9 @@ class DiskSides:
         return self.C * math.fsum(sums)
 
     def squared_radius(self) -> float:  # noqa: D102
-        return self.loss.squared_radius(np.array([self.total_cost()]))
+        if not self.loss.residual:
+            return self.loss.squared_radius(np.array([self.total_cost()]))
+        return math.fsum(piece.squared_radius(self.loss) for _, piece in self.pieces())
 
     def identity(self) -> tuple[str, str]:  # noqa: D102
         source = self.rows.source
@@ -102,6 +110,8 @@ class DiskSides:
 
     def _signed_row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], float]:
         columns, values, label = self.rows.source.row(i)
+        if self.loss.residual:
+            return columns, values, label
         return columns, values, 1.0 if label == self.positive else -1.0
 
     def pieces(self, order: Any = None) -> Iterator[tuple[Range, Piece]]:
@@ -109,8 +119,11 @@ class DiskSides:
         return self.rows.each(self._piece, order)
 
     def _piece(self, part: Range) -> tuple[Range, Piece]:
-        y = np.where(part.labels == self.positive, 1.0, -1.0)
-        return part, Piece.of(part.rows, y, self.C, part.weight, self.loss, part.where)
+        if self.loss.residual:
+            labels = check_targets(part.labels, len(part.labels))
+        else:
+            labels = np.where(part.labels == self.positive, 1.0, -1.0)
+        return part, Piece.of(part.rows, labels, self.C, part.weight, self.loss, part.where)
 
     def first_piece(self) -> Piece:
         """Some rows, to see of what kind they are."""
@@ -124,14 +137,14 @@ class DiskSides:
         matrices: list[Any] = []
         signs: list[Array] = []
         weights: list[Array] = []
-        taken, both = 0, False
+        taken, both = 0, self.loss.residual
         for part, piece in self.pieces(order):
             size = min(len(piece.y), max(1, n // min(8, len(order))))
             chosen = np.sort(rng.choice(len(piece.y), size, replace=False))
             if taken >= n:  # there is only one class so far: one row of the other is enough
                 chosen = np.flatnonzero(piece.y != signs[0][0])[:1]
             matrices.append(part.batch.X[chosen].copy())
-            signs.append(piece.y[chosen])
+            signs.append((piece.y if piece.targets is None else piece.targets)[chosen])
             weights.append(piece.cost[chosen] / self.C)
             taken += len(chosen)
             both = both or len({*np.concatenate(signs).tolist()}) == 2
@@ -147,13 +160,15 @@ class DiskSides:
         given = check_vector(start.alpha, self.rows.n_rows, "start.alpha")
         # Of rows with weights the box is known when they are read: judging clips once more.
         known = self.loss.bounded_dual and not self.rows.source.has_weight
-        highest = float(self.loss.upper(np.array([self.C]))[0]) if known else np.inf
-        np.clip(given, 0.0, highest, out=alpha)
+        one = np.array([self.C])
+        highest = float(self.loss.upper(one)[0]) if known else np.inf
+        lowest = float(np.min(self.loss.lower(one)))
+        np.clip(given, lowest if known or lowest == 0 else -np.inf, highest, out=alpha)
         return alpha
 
     def rescaled(self, alpha: Array, ratio: float) -> Array:  # noqa: D102
-        highest = np.full(1, self.C * ratio)
-        return rescaled(alpha, self.loss.upper(highest), ratio, self.loss)
+        cost = np.full(1, self.C * ratio)
+        return rescaled(alpha, self.loss.lower(cost), self.loss.upper(cost), ratio, self.loss)
 
     def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
         return sum((self._loss_of(piece, joined) for _, piece in self.pieces()), start=ZERO)
@@ -167,7 +182,7 @@ class DiskSides:
 
     def _dual_shares(self, alpha: Array) -> Iterator[Judged]:
         for _, piece in self.pieces():
-            inside = np.clip(alpha[piece.where], 0.0, piece.upper)
+            inside = piece.clipped(alpha[piece.where])
             a = inside * piece.y
             drift = quick_drift(piece.rows, a)
             yield dual_share(piece, self.loss, inside, piece.rows.combine(a), drift)
@@ -180,7 +195,7 @@ class DiskSides:
         slack = rounding * self.C
         for _, piece in self.pieces():
             inside = alpha[piece.where]
-            if (inside < -slack).any() or (inside > piece.upper + slack).any():
+            if (inside < piece.lower - slack).any() or (inside > piece.upper + slack).any():
                 return False
         return True
 
@@ -236,9 +251,10 @@ class DiskSides:
             mine = np.array(alpha[piece.where])
             resting = np.zeros(len(mine), np.uint8)
             descent.visit(
-                piece.rows.view, piece.signed_cost, piece.rows.squared_norms, mine, resting, rng, 16
-            )
-            alpha[piece.where] = np.clip(mine, 0.0, piece.upper)
+                piece.rows.view, piece.signed_cost, piece.rows.squared_norms, mine, resting, rng,
+                16, piece.targets,
+            )  # fmt: skip
+            alpha[piece.where] = piece.clipped(mine)
             self.vectors.release(alpha)
 
     def error_rate(self, coef: Array, intercept: Array, classes: NDArray[Any]) -> float:

@@ -98,7 +98,8 @@ def sides_of(
     constant = bias_scale if bias == "regularised" else 0.0
     disk = DiskRows(stored.source, constant=constant, memory=stored.memory, n_threads=n_threads)
     precision = bias_precision(bias, bias_scale)
-    return DiskSides(disk, _positive(stored, positive), C, loss, precision, stored.classes)
+    label = 0.0 if loss.residual else _positive(stored, positive)
+    return DiskSides(disk, label, C, loss, precision, stored.classes)
 
 
 def _positive(stored: StoredRows, positive: float | None) -> float:

@@ -110,12 +110,15 @@ class ForeignSteps:
         problem, batch = self.problem, self.settings.batch
         columns, values = self.entries(i)
         p = problem.y[i] * (self.s * float(self.v[columns] @ values) + self.b)
+        if problem.targets is not None:
+            p -= float(problem.targets[i])
         slope = float(problem.loss.slope(np.array([p]))[0])
         pull = rho * problem.n_rows / batch * float(problem.cost[i]) * slope
         norm = float(problem.squared_norms[i])
         if problem.loss.bounded_dual or norm == 0 or not self.rate.clip:
             return pull
-        return float(min(pull, max(0.0, problem.loss.target - (1.0 - rho) * p) / norm))
+        furthest = (problem.loss.target - (1.0 - rho) * p) / norm
+        return float(min(pull, max(0.0, furthest)) if pull > 0 else max(pull, min(0.0, furthest)))
 
     def _average(self) -> None:
         self.averaged += 1

@@ -13,6 +13,10 @@ method of multipliers). Squared hinge: alpha_i = 0, sigma_i = 2 C_i, U_i = inf m
 margin: U_i = inf.
 
 A free bias is eliminated: b(w) is the root of sum_i y_i a_i, which does not rise with b.
+
+Other losses answer w in their own way, and all else is the same. Smooth ones are minimised
+directly: a_i = C_i slope(p_i), phi = P (`Direct`). Kinked ones of residuals have two such maxima a
+row, one for each side of its target (`TwoSided`).
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
+from bridle.objective.losses.piecewise import PiecewiseQuadratic
 from bridle.rows.base import ClippedSum
 
 if TYPE_CHECKING:
@@ -41,6 +46,7 @@ class AugmentedLagrangian:
         self.exact = problem.loss.smooth and not problem.hard_margin
         # Numbers of rows are where those are: NumPy's arrays, or CuPy's.
         self.y, self.cost, self.upper = problem.sides.row_vectors()
+        self.targets = 0.0 if problem.targets is None else problem.targets
         used = self.cost > 0
         if problem.hard_margin:
             typical = float(problem.squared_norms[used].mean()) or 1.0
@@ -53,7 +59,7 @@ class AugmentedLagrangian:
         if start is not None:
             self.w = problem.join(start.w, start.b)
             self.b = float(start.b)
-        self.margins = self.times(self.w)  # without a free bias
+        self.margins = self.times(self.w) - self.targets  # without a free bias
         self.update()
 
     def times(self, direction: Array) -> Array:
@@ -72,21 +78,26 @@ class AugmentedLagrangian:
         problem = self.problem
         if problem.bias == "free":
             self.b = self._balance(self.margins, self.b)
-        slack = 1.0 - self._with_bias(self.margins, self.b)
-        u = self.alpha + self.sigma * slack
-        self.a = np.clip(u, 0.0, self.upper)
-        self.between = (u > 0) & (u < self.upper)
+        p = self._with_bias(self.margins, self.b)
+        self.a, self.weights = self.answer(p)
         self.gradient = self.w - self.combine(self.a)
         self.inexact = 0.5 * inner(self.gradient, self.gradient)
-        if self.exact:
-            self.smoothing = 0.0
-        elif problem.hard_margin:
+        self.smoothing = 0.0 if self.exact else self._smoothing(p)
+
+    def answer(self, p: Array) -> tuple[Array, Array]:
+        """a at these margins, and how much it falls where they rise."""
+        u = self.alpha + self.sigma * (1.0 - p)
+        between = (u > 0) & (u < self.upper)
+        return np.clip(u, 0.0, self.upper), np.where(between, self.sigma, 0.0)
+
+    def _smoothing(self, p: Array) -> float:
+        """How far phi is from P."""
+        if self.problem.hard_margin:
             # P is infinite until the very end: go by how far the multipliers still have to move.
             moved = (self.a - self.alpha)[self.sigma > 0]
-            self.smoothing = 0.5 * float(np.sum(moved**2 / self.sigma[self.sigma > 0]))
-        else:
-            parts = self.cost * np.maximum(slack, 0.0) - self.a * slack
-            self.smoothing = float(parts.sum())
+            return 0.5 * float(np.sum(moved**2 / self.sigma[self.sigma > 0]))
+        parts = self.cost * np.maximum(1.0 - p, 0.0) - self.a * (1.0 - p)
+        return float(parts.sum())
 
     @property
     def primal(self) -> float:
@@ -148,9 +159,8 @@ class AugmentedLagrangian:
         return margins + b * self.y if self.problem.bias == "free" else margins
 
     def _weight(self, margins: Array, b: float) -> float:
-        """sum_i a_i."""
-        slack = 1.0 - self._with_bias(margins, b)
-        return float(np.clip(self.alpha + self.sigma * slack, 0.0, self.upper).sum())
+        """sum_i |a_i|."""
+        return float(np.abs(self.answer(self._with_bias(margins, b))[0]).sum())
 
     def _balance(self, margins: Array, b: float) -> float:
         """The b at which sum_i y_i a_i = 0, from a guess."""
@@ -171,6 +181,60 @@ class AugmentedLagrangian:
 
         guess = abs(value) / derivative if derivative > 0 else 1.0
         return b + sign * increasing_root(towards, guess, tolerance)
+
+
+class Direct(AugmentedLagrangian):
+    """A smooth loss with a second derivative: phi = P."""
+
+    def answer(self, p: Array) -> tuple[Array, Array]:  # noqa: D102
+        cost, loss = self.problem.cost, self.problem.loss
+        return cost * loss.slope(p), cost * loss.curvature(p)
+
+    def _sum(self, margins: Array, e: Array, t: float) -> ClippedSum:
+        (a, weights), y = self.answer(margins + t * e), self.y
+        return ClippedSum(
+            inner(a, e), inner(weights * e, e), inner(weights * e, y), float(weights.sum())
+        )
+
+
+class TwoSided(Direct):
+    """A loss with kinks around a target: a = a_+ - a_-, each between 0 and its own bound."""
+
+    def __init__(self, problem: LinearProblem, start: Any) -> None:
+        loss: PiecewiseQuadratic = problem.loss
+        self.tube = loss.shape.tube
+        self.above, self.below = problem.upper, -np.asarray(problem.sides.piece.lower)
+        begun = problem.start_alpha(start)
+        self.up, self.down = np.maximum(begun, 0.0), np.maximum(-begun, 0.0)
+        super().__init__(problem, start)
+
+    def answer(self, p: Array) -> tuple[Array, Array]:  # noqa: D102
+        u, v = (
+            self.up + self.sigma * (-p - self.tube), self.down + self.sigma * (p - self.tube),
+        )  # fmt: skip
+        self.rising, self.falling = np.clip(u, 0.0, self.above), np.clip(v, 0.0, self.below)
+        inside = 1.0 * ((u > 0) & (u < self.above)) + ((v > 0) & (v < self.below))
+        return self.rising - self.falling, self.sigma * inside
+
+    def _smoothing(self, p: Array) -> float:
+        self.answer(p)
+        value = inner(self.problem.cost, self.problem.loss.value(p)) + inner(self.a, p)
+        return value + self.tube * float((self.rising + self.falling).sum())
+
+    def sharpen(self) -> None:
+        """The next phi: the multipliers move, and sigma grows."""
+        self.answer(self._with_bias(self.margins, self.b))
+        self.up, self.down = self.rising, self.falling
+        self.sigma = 3.0 * self.sigma
+        self.update()
+
+
+def lagrangian_of(problem: LinearProblem, start: Any) -> AugmentedLagrangian:
+    """The function that newton minimises for this loss."""
+    loss = problem.loss
+    if loss.quadratic:
+        return AugmentedLagrangian(problem, start)
+    return Direct(problem, start) if loss.smooth else TwoSided(problem, start)
 
 
 Slope = Callable[[float], tuple[float, float]]

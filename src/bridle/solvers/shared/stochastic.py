@@ -22,7 +22,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.bias import hinge_bias
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.rows.base import STEPS
+from bridle.rows.base import STEPS, Piece
 from bridle.rows.memory import MemoryRows
 from bridle.solvers.base import Iterates, Pace, steps_until_yield
 
@@ -226,7 +226,10 @@ def gradient_steps(
         from bridle.solvers.shared.foreign import ForeignSteps
 
         return ForeignSteps(problem, w, b, alpha, settings)
-    return compiled_steps(problem.rows, problem.loss, problem.signed_cost, w, b, alpha, settings)
+    piece: Piece = problem.sides.piece
+    return compiled_steps(
+        piece.rows, problem.loss, piece.signed_cost, w, b, alpha, settings, piece.targets
+    )
 
 
 def compiled_steps(
@@ -237,11 +240,13 @@ def compiled_steps(
     b: float,
     alpha: Array,
     settings: StepSettings,
+    targets: Array | None = None,
 ) -> _core.steps.StochasticGradient:
     """Stochastic gradient steps on rows in memory, by the core."""
     return _core.steps.stochastic_gradient(
-        rows.view, loss.struct, signed_cost, rows.squared_norms, w, b, alpha, settings.compiled()
-    )
+        rows.view, loss.struct, signed_cost, rows.squared_norms, w, b, alpha, settings.compiled(),
+        targets,
+    )  # fmt: skip
 
 
 def held_bias(problem: Any, scores: Array, balance: float) -> float:

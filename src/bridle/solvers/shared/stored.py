@@ -90,7 +90,7 @@ class Descent:
         alpha, resting = np.array(self.alpha[where]), np.array(self.resting[where])
         self.descent.visit(
             piece.rows.view, piece.signed_cost, piece.rows.squared_norms, alpha, resting, rng,
-            self.bucket,
+            self.bucket, piece.targets,
         )  # fmt: skip
         self.alpha[where], self.resting[where] = alpha, resting
         if self.kept is not None and self._copying:
@@ -227,7 +227,7 @@ class StoredSteps:
         piece = problem.sides.first_piece()
         given = check_vector(alpha, problem.n_rows, "alpha")
         self.steps = compiled_steps(
-            piece.rows, problem.loss, piece.signed_cost, w, b, given, settings
+            piece.rows, problem.loss, piece.signed_cost, w, b, given, settings, piece.targets
         )
 
     def run(self, n_steps: int, rng: _core.Rng) -> None:
@@ -240,7 +240,7 @@ class StoredSteps:
                 if steps:
                     self.steps.enter(
                         piece.rows.view, piece.signed_cost, piece.rows.squared_norms,
-                        piece.where.start,
+                        piece.where.start, piece.targets,
                     )  # fmt: skip
                     self.steps.run(steps, rng)
                 done += steps

@@ -1,0 +1,96 @@
+"""A linear function that predicts numbers, and how well it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from bridle.files.container import count, string
+from bridle.matrix.arrays import Array
+from bridle.matrix.door import as_matrix
+from bridle.models.header import Objective, certificates_from_json, certificates_to_json
+from bridle.models.structural import finite_weights
+from bridle.objective.certificate import Certificate
+from bridle.rows.scoring import function_scores
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RegressionModel:
+    """w.x + b, the certificate of its objective, and of which data.
+
+    fingerprint, n_rows: of the training data; "" and 0 if unknown. alpha: the dual variables that
+    prove the certificate, if kept. info: anything else, as plain JSON.
+    """
+
+    coef: Array
+    intercept: float
+    objective: Objective
+    certificate: Certificate
+    fingerprint: str
+    n_rows: int
+    alpha: Array | None = None
+    zero_based: bool = False
+    info: dict[str, Any] = field(default_factory=dict)
+
+    kind: ClassVar[str] = "regression"
+    widens: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        finite_weights(self.coef)
+        if not np.isfinite(self.intercept):
+            raise ValueError("the intercept is no finite number")
+        if self.alpha is not None and self.alpha.shape != (self.n_rows,):
+            raise ValueError(f"alpha of shape {self.alpha.shape} for {self.n_rows} rows")
+
+    @property
+    def n_features(self) -> int:
+        """How many features the model knows."""
+        return len(self.coef)
+
+    def resized(self, n_features: int) -> RegressionModel:
+        """The same model for data of another width: further features have weight 0."""
+        coef = np.zeros(n_features)
+        kept = self.coef[:n_features]
+        coef[: len(kept)] = kept
+        return replace(self, coef=coef)
+
+    def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The number of each row."""
+        X = as_matrix(X)
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
+        scores = function_scores(X, self.coef[None], np.array([self.intercept]), n_threads)
+        return np.ascontiguousarray(scores[:, 0])
+
+    def __repr__(self) -> str:
+        return (
+            f"RegressionModel({self.n_features} features, {self.objective}, certified relative gap "
+            f"{self.certificate.relative_gap:.1e})"
+        )
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """For `save_model`."""
+        fields: dict[str, Any] = {
+            "objective": self.objective.as_dict(),
+            "certificates": certificates_to_json((self.certificate,)),
+            "fingerprint": self.fingerprint, "n_rows": self.n_rows,
+            "zero_based": self.zero_based, "info": self.info,
+        }  # fmt: skip
+        arrays = {"coef": self.coef, "intercept": np.array([self.intercept])}
+        return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
+
+    @classmethod
+    def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """For `load_model`."""
+        (certificate,) = certificates_from_json(fields["certificates"])
+        (intercept,) = arrays["intercept"]
+        return cls(
+            coef=finite_weights(arrays["coef"]), intercept=float(intercept),
+            objective=Objective.from_dict(fields["objective"]), certificate=certificate,
+            fingerprint=string(fields["fingerprint"]), n_rows=count(fields["n_rows"]),
+            alpha=finite_weights(arrays["alpha"]) if "alpha" in arrays else None,
+            zero_based=bool(fields["zero_based"]), info=dict(fields["info"]),
+        )  # fmt: skip

@@ -1,0 +1,47 @@
+"""The squared hinge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from bridle.matrix.arrays import Array
+from bridle.objective import rounding
+from bridle.objective.bias import squared_hinge_bias
+from bridle.objective.losses.base import Loss, squares_over
+from bridle.objective.rounding import Interval
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """max(0, 1 - p)^2."""
+
+    name: ClassVar[str] = "squared_hinge"
+    core: ClassVar[str | None] = "squared_hinge"
+    bounded_dual: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = True
+    second_order: ClassVar[bool] = True
+    steepest: ClassVar[float] = 2.0  # type: ignore[misc]
+
+    def value(self, p: Array) -> Array:  # noqa: D102
+        return np.maximum(0.0, 1.0 - p) ** 2
+
+    def slope(self, p: Array) -> Array:  # noqa: D102
+        return 2.0 * np.maximum(0.0, 1.0 - p)
+
+    def upper(self, cost: Array) -> Array:  # noqa: D102
+        return np.where(cost > 0, np.inf, 0.0)
+
+    def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
+        return self.dual_between(alpha, cost).middle
+
+    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+        return rounding.total(alpha) - 0.25 * squares_over(alpha, cost)
+
+    def squared_radius(self, cost: Array) -> float:  # noqa: D102
+        return float(cost.sum()) / 2.0
+
+    def _best_bias(self, scores: Array, y: Array, cost: Array) -> float:
+        return squared_hinge_bias(y - scores, y > 0, cost)
