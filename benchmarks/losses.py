@@ -128,7 +128,7 @@ def quantile(n_rows: int, n_features: int = 50) -> None:
     model = QuantileRegressor(quantile=0.9, n_threads=1)
     seconds, _ = clocked(lambda: model.fit(X, t))
     print(
-        f"quantile 0.9 of {n_rows} x {n_features}: {seconds:.1f} s of processor time, certified gap "
+        f"quantile 0.9 of {n_rows} x {n_features}: {seconds:.1f} s of processor time, gap "
         f"{model.certificate_.relative_gap:.1e} ({model.solver_})",
         flush=True,
     )
