@@ -40,7 +40,8 @@ def noisy(n=900, d=40, n_classes=3, dtype=np.float64):
 def bits(*arrays):
     digest = hashlib.blake2b()
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
+        dense = array.toarray() if sparse.issparse(array) else array
+        digest.update(np.ascontiguousarray(dense).tobytes())
     return digest.hexdigest()
 
 
@@ -53,9 +54,9 @@ def state(model):
 
 
 ESTIMATORS = {
-    "LinearSVC": LinearSVC(0.01, random_state=7),
+    "LinearSVC": LinearSVC(0.01, loss="hinge", random_state=7),
     "LinearSVC squared": LinearSVC(0.01, loss="squared_hinge", random_state=7),
-    "LinearSVC free": LinearSVC(0.01, bias="free", random_state=7),
+    "LinearSVC free": LinearSVC(0.01, loss="hinge", bias="free", random_state=7),
     "LinearSVC ovo": LinearSVC(0.01, multi_class="ovo", random_state=7),
     "LinearSVC joint": LinearSVC(0.01, multi_class="crammer_singer", random_state=7),
     "LinearSVC early": LinearSVC(0.01, early_stopping=True, random_state=7),
@@ -83,8 +84,8 @@ def test_any_number_of_threads_with_every_solver(name):
     X, y = noisy(n_classes=3)
     fits = []
     for n in THREADS:
-        model = LinearSVC(0.01, solver=name, bias="none", random_state=3, n_threads=n, tol=0.9,
-                          max_iter=5)  # fmt: skip
+        model = LinearSVC(0.01, loss="hinge", solver=name, bias="none", random_state=3,
+                          n_threads=n, tol=0.9, max_iter=5)  # fmt: skip
         fits.append(state(model.fit(X, y)))
     assert fits[0] == fits[1] == fits[2]
 
