@@ -84,8 +84,8 @@ def choose_cost(
     classes, as they do in the objective. measure: instead of the accuracy, and without weights.
     """
     problems = AgainstRest(X, labels, task, None, effort.n_threads, effort.device)
-    grid = _grid(Cs, problems.base)
     row = np.ones(problems.n_rows) if weights is None else weights
+    grid = _grid(Cs, problems.base, row)
     costs = [_held_out(row, rows, labels, task) for rows in folds]
     jobs = [
         _Job(rows, k, own) for rows, own in zip(folds, costs, strict=True)
@@ -192,12 +192,14 @@ class _Run:
     n_solves: int
 
 
-def _grid(Cs: int | ArrayLike, problem: LinearProblem) -> Array:
+def _grid(Cs: int | ArrayLike, problem: LinearProblem, weights: Array) -> Array:
     if isinstance(Cs, (int, np.integer)):
         if Cs < 1:
             raise ValueError(f"Cs must be at least 1, got {Cs}")
         constant = problem.bias_scale**2 if problem.bias == "regularised" else 0.0
-        unit = 1.0 / (float(problem.squared_norms.mean()) - constant or 1.0)
+        # A weight is so many copies: of this mean, too.
+        mean = float(np.average(problem.squared_norms, weights=weights))
+        unit = 1.0 / (mean - constant or 1.0)
         return unit * np.geomspace(1e-3, 1e3, int(Cs))
     values = np.unique(np.asarray(Cs, np.float64))
     if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
