@@ -26,7 +26,7 @@ from sklearn.base import clone
 
 import matrix
 
-THREADS = (1, 2, 5)
+THREADS = (1, 2, 3, 8, 16)
 
 
 def noisy(n=900, d=40, n_classes=3, dtype=np.float64):
@@ -75,7 +75,17 @@ def test_any_number_of_threads(name, storage):
     X, y = noisy(n_classes=2 if name in ("MultivariateSVC", "RankSVM") else 3, dtype=np.float32)
     model = ESTIMATORS[name]
     found = [state(clone(model).set_params(n_threads=n).fit(storage(X), y)) for n in THREADS]
-    assert found[0] == found[1] == found[2]
+    assert all(other == found[0] for other in found)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised"])
+def test_any_number_of_threads_on_rows_enough_for_rounds(bias):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 64), np.float32)
+    y = X @ rng.standard_normal(64) + 4 * rng.standard_normal(len(X)) > 1
+    model = LinearSVC(0.01, loss="hinge", solver="dcd", bias=bias, random_state=7)
+    found = [state(clone(model).set_params(n_threads=n).fit(X, y)) for n in THREADS]
+    assert all(other == found[0] for other in found)
 
 
 @pytest.mark.filterwarnings("ignore::bridle.GapWarning")  # five epochs may be too few
@@ -87,7 +97,7 @@ def test_any_number_of_threads_with_every_solver(name):
         model = LinearSVC(0.01, loss="hinge", solver=name, bias="none", random_state=3,
                           n_threads=n, tol=0.9, max_iter=5)  # fmt: skip
         fits.append(state(model.fit(X, y)))
-    assert fits[0] == fits[1] == fits[2]
+    assert all(other == fits[0] for other in fits)
 
 
 def test_every_linear_solver_is_tested_here():
@@ -101,7 +111,7 @@ def test_probabilities_any_number_of_threads():
         LinearSVC(0.01, probability="platt", random_state=0, n_threads=n).fit(X, y).predict_proba(X)
         for n in THREADS
     ]
-    assert bits(p[0]) == bits(p[1]) == bits(p[2])
+    assert all(bits(other) == bits(p[0]) for other in p)
 
 
 def test_chains_any_number_of_threads():

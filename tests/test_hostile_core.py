@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bridle import _core
-from bridle._core import kernels, matrix, rows, steps, structured, text
+from bridle._core import kernels, matrix, rows, steps, structured, sums, text
 
 N, WIDTH = 12, 4
 WORDS = (ValueError, TypeError, IndexError)
@@ -89,6 +89,12 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "combine_and_score_all": (rows.combine_and_score_all, lambda: {
         "rows": csr(), "coefficients": np.ones((2, N)), "out": np.ones((2, 5)),
         "w": np.ones((2, 5)), "scores": np.ones((2, N)), "n_threads": 2}),
+    "judge": (rows.judge, lambda: {
+        "rows": csr(), "own": ones(), "upper": ones(), "y": signs(), "w": ones(5), "alpha": ones(),
+        "combined": ones(5), "scores": ones(), "n_threads": 2}),
+    "losses": (sums.losses, lambda: {
+        "loss": "hinge", "y": signs(), "scores": ones(), "error": 0.1, "cost": ones(),
+        "n_threads": 2}),
     "weighted_gram": (rows.weighted_gram, lambda: {
         "rows": csr(), "weights": ones(), "out": np.ones((5, 5)), "n_threads": 2}),
     "append_rows": (rows.append_rows, lambda: {

@@ -10,6 +10,7 @@ from bridle import Epochs, Gap, HeldOutLoss, LinearProblem, Steps, _core, solve
 from bridle.data import make_corpus
 from bridle.solvers import Pegasos
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, GapEstimate
+from scipy.sparse import csr_matrix
 
 import matrix
 
@@ -344,11 +345,22 @@ def problem_for_blocks(loss="hinge", bias="none"):
     return LinearProblem(X, y, 0.01, loss=loss, bias=bias, bias_scale=2.0)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 4])
+def problem_for_rounds(loss="hinge", bias="none", storage=np.asarray):
+    """Enough rows for rounds, so different that many may step from the same w."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 64))
+    y = np.where(X @ rng.normal(size=64) + 4 * rng.normal(size=len(X)) > 1, 1.0, -1.0)
+    return LinearProblem(storage(X), y, 0.01, loss=loss, bias=bias, bias_scale=2.0)
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "made"),
+    [(1, problem_for_blocks), (4, problem_for_blocks), (2, problem_for_rounds)],
+)
 @pytest.mark.parametrize("bias", ["none", "regularised"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_the_dual_that_dcd_keeps_is_that_of_its_alpha(loss, bias, n_blocks):
-    problem = problem_for_blocks(loss, bias)
+def test_the_dual_that_dcd_keeps_is_that_of_its_alpha(loss, bias, n_blocks, made):
+    problem = made(loss, bias)
     kernel, rng = dcd_kernel(problem, n_blocks), _core.Rng(0)
     for _ in range(4):
         kept = kernel.visit(rng, 8, 1.0).dual
@@ -371,6 +383,36 @@ def test_blocks_do_not_mind_the_threads(bias):
     for alpha, w in others:
         assert np.array_equal(alpha, first[0])
         assert np.array_equal(w, first[1])
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+def test_rounds_do_not_mind_the_threads(bias, storage):
+    problem, states = problem_for_rounds(bias=bias, storage=storage), []
+    for n_blocks, n_threads in ((1, 1), (2, 1), (2, 2), (2, 3), (2, 8), (2, 16)):
+        kernel, rng = dcd_kernel(problem, n_blocks, n_threads), _core.Rng(0)
+        for _ in range(4):
+            done = kernel.visit(rng, 32, 1.0)
+        states.append((*state_of(kernel), done.dual))
+    alone, first, *others = states
+    assert not np.array_equal(alone[0], first[0])  # or there were no rounds
+    assert first[2] >= alone[2] - 0.01 * abs(alone[2])
+    for alpha, w, dual in others:
+        assert np.array_equal(alpha, first[0])
+        assert np.array_equal(w, first[1])
+        assert dual == first[2]
+
+
+def test_rounds_are_not_for_neighbours_that_are_alike():
+    """Rows many times over, side by side: together they would step as many times too far."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(625, 64)), 32, axis=0)
+    y = np.repeat(rng.choice([-1.0, 1.0], 625), 32)
+    problem = LinearProblem(X, y, 0.01)
+    kernels = [dcd_kernel(problem, n_blocks, 2) for n_blocks in (1, 2)]
+    for _ in range(5):
+        one, other = (kernel.visit(_core.Rng(0), 32, 1.0).dual for kernel in kernels)
+    assert other >= 0.85 * one
 
 
 @pytest.mark.parametrize("bias", ["none", "regularised"])

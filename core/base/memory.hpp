@@ -3,6 +3,7 @@
 // of the time to read a text, and scattered reads miss the address cache.
 //
 //   LargeVector<T>: a std::vector in such memory
+//   RawVector<T>:   one whose items are not cleared, for threads to write them first
 //   Buffer<T>:      an array that is not cleared, can give back its end, and can be handed over
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #if defined(__linux__)
@@ -78,6 +80,23 @@ template <class T> struct HugePages {
 };
 
 template <class T> using LargeVector = std::vector<T, HugePages<T>>;
+
+// Items that are made without a value get none.
+template <class T> struct Uncleared : HugePages<T> {
+  template <class Other> struct rebind {
+    using other = Uncleared<Other>;
+  };
+
+  Uncleared() = default;
+  template <class Other> Uncleared(const Uncleared<Other> &) {}
+
+  template <class Item> void construct(Item *at) { ::new (static_cast<void *>(at)) Item; }
+  template <class Item, class... From> void construct(Item *at, From &&...from) {
+    ::new (static_cast<void *>(at)) Item(std::forward<From>(from)...);
+  }
+};
+
+template <class T> using RawVector = std::vector<T, Uncleared<T>>;
 
 // Not a std::vector: that would touch every page once more to clear it, and could not give back the
 // part that an upper bound overestimated.

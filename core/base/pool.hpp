@@ -35,14 +35,21 @@ inline int hardware_threads() {
   return n;
 }
 
-// Until the word is no longer `now`: awake for times much shorter than it takes to put a thread to
-// sleep and to wake it, then asleep. Who changes the word does so in sequentially consistent order
-// and notifies: with less than that, a notice may miss a thread that is about to sleep.
-inline void wait_while(const std::atomic<uint32_t> &word, uint32_t now, bool awake) {
-  constexpr std::chrono::microseconds patience(50);
-  if (awake) {
-    const auto end = std::chrono::steady_clock::now() + patience;
-    do
+// How long to stay awake before sleeping. For work that may not come: for times much shorter than
+// it takes to put a thread to sleep and to wake it. For others who are at work: longer, and letting
+// them have the processor. (If those who wait fell asleep, to wake them would take so long that
+// they met the others late, who would fall asleep in their turn.) Not at all where threads are more
+// than processors.
+enum class Patience { none, idle, working };
+
+// Until the word is no longer `now`. Who changes it does so in sequentially consistent order and
+// notifies: with less than that, a notice may miss a thread that is about to sleep.
+inline void wait_while(const std::atomic<uint32_t> &word, uint32_t now, Patience patience) {
+  using Clock = std::chrono::steady_clock;
+  if (patience != Patience::none) {
+    const auto begin = Clock::now();
+    auto waited = Clock::duration::zero();
+    do {
       for (int spin = 0; spin < 64; ++spin) {
         if (word.load(std::memory_order_acquire) != now)
           return;
@@ -52,7 +59,13 @@ inline void wait_while(const std::atomic<uint32_t> &word, uint32_t now, bool awa
         asm volatile("yield");
 #endif
       }
-    while (std::chrono::steady_clock::now() < end);
+      waited = Clock::now() - begin;
+      if (waited > std::chrono::microseconds(50)) {
+        if (patience == Patience::idle)
+          break;
+        std::this_thread::yield();
+      }
+    } while (waited < std::chrono::milliseconds(5));
   }
   word.wait(now, std::memory_order_acquire);
 }
@@ -66,7 +79,7 @@ struct MemberWork {
   void (*call)(const void *, int64_t) = nullptr;
   const void *work = nullptr;
   Spare *spare = nullptr;
-  bool awake = true; // may wait so: see wait_while
+  Patience patience = Patience::idle; // for the next work
 };
 
 // A thread that waits for work, over and over.
@@ -85,21 +98,21 @@ public:
     member_ = member;
     advance();
   }
-  void finish(bool awake) {
+  void finish(Patience patience) {
     for (uint32_t turn; (turn = turn_.load(std::memory_order_acquire)) % 2 == 1;)
-      wait_while(turn_, turn, awake);
+      wait_while(turn_, turn, patience);
   }
 
 private:
   void serve() {
-    for (bool awake = true;;) {
+    for (Patience patience = Patience::idle;;) {
       for (uint32_t turn; (turn = turn_.load(std::memory_order_acquire)) % 2 == 0;)
-        wait_while(turn_, turn, awake);
+        wait_while(turn_, turn, patience);
       if (!work_.call)
         return;
       spare_here = work_.spare;
       work_.call(work_.work, member_);
-      awake = work_.awake; // the next work may be written from now on
+      patience = work_.patience; // the next work may be written from now on
       advance();
     }
   }
@@ -238,7 +251,7 @@ public:
   Crew &operator=(const Crew &) = delete;
 
   int64_t size() const { return 1 + n_helpers_; }
-  bool awake() const { return pool_.has_room(); }
+  Patience patience() const { return pool_.has_room() ? Patience::working : Patience::none; }
 
   // Calls work(member) for each member at the same time, 0 being the caller; it must not throw.
   template <class Work> void run(const Work &work) {
@@ -246,7 +259,7 @@ public:
     Spare *spare = outer_ ? outer_ : &spare_;
     const MemberWork task{
         [](const void *w, int64_t member) { (*static_cast<const Work *>(w))(member); }, &work,
-        spare, awake()};
+        spare, pool_.has_room() ? Patience::idle : Patience::none};
     int64_t member = 0;
     for (Helper *helper = first_; helper; helper = helper->next)
       helper->start(task, ++member);
@@ -254,7 +267,7 @@ public:
     work(0);
     spare_here = outer_;
     for (Helper *helper = first_; helper; helper = helper->next)
-      helper->finish(awake());
+      helper->finish(patience());
   }
 
 private:

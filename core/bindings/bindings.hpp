@@ -48,14 +48,20 @@ public:
     return view_;
   }
   const AnyRows &unchecked() const { return view_; }
-  void know_columns() const {
+  void know_columns(bool in_order = false) const {
+    if (in_order)
+      std::atomic_ref(columns_in_order_).store(true, std::memory_order_relaxed);
     std::atomic_ref(columns_known_).store(true, std::memory_order_relaxed);
+  }
+  // Of each row; false where no scan has looked.
+  bool columns_in_order() const {
+    return std::atomic_ref(columns_in_order_).load(std::memory_order_relaxed);
   }
 
 private:
   AnyRows view_;
   nb::object owner_;
-  mutable bool columns_known_ = false;
+  mutable bool columns_known_ = false, columns_in_order_ = false;
 };
 
 inline int64_t n_rows(const PyRows &rows) {

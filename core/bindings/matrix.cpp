@@ -58,7 +58,7 @@ bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_th
   const nb::gil_scoped_release release;
   const ScanResult found = std::visit(
       [&](const auto &r) { return scan(r, squared_norms.data(), n_threads); }, rows.unchecked());
-  rows.know_columns();
+  rows.know_columns(found.canonical);
   return found.canonical;
 }
 

@@ -4,6 +4,7 @@
 #include "rows/append.hpp"
 #include "rows/careful.hpp"
 #include "rows/gram.hpp"
+#include "rows/judge.hpp"
 #include "rows/passes.hpp"
 #include "rows/together.hpp"
 
@@ -76,6 +77,24 @@ void combine_and_score_rows_by_all(const PyRows &rows, Matrix coefficients, Muta
       rows.view());
 }
 
+double judge(const PyRows &rows, Vector<double> own, Vector<double> upper, Vector<double> y,
+             Vector<double> w, MutableVector<double> alpha, MutableVector<double> combined,
+             MutableVector<double> scores, int n_threads) {
+  for (const auto &[array, name] : {std::pair{&own, "own"}, {&upper, "upper"}, {&y, "y"}})
+    expect_size(*array, n_rows(rows), name);
+  expect_size(w, n_weights(rows), "w");
+  expect_size(alpha, n_rows(rows), "alpha");
+  expect_size(combined, n_weights(rows), "combined");
+  expect_size(scores, n_rows(rows), "scores");
+  const nb::gil_scoped_release release;
+  return std::visit(
+      [&](const auto &r) {
+        return judge_rows(r, own.data(), upper.data(), y.data(), w.data(), alpha.data(),
+                          combined.data(), scores.data(), n_threads);
+      },
+      rows.view());
+}
+
 void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
                                     MutableVector<double> out, Vector<double> w, double shift,
                                     MutableVector<double> scores, int n_threads) {
@@ -139,6 +158,11 @@ void bind_rows(nb::module_ &m) {
   m.def("combine_and_score_all", &combine_and_score_rows_by_all, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("scores"),
         nb::arg("n_threads"), "The same for several functions, a row of each table for each.");
+  m.def(
+      "judge", &judge, nb::arg("rows"), nb::arg("own"), nb::arg("upper"), nb::arg("y"),
+      nb::arg("w"), nb::arg("alpha"), nb::arg("combined"), nb::arg("scores"), nb::arg("n_threads"),
+      "alpha: own inside 0..upper; combined = sum_i alpha_i y_i x_i; scores[i] = w . x_i. Returns "
+      "how far own was outside.");
   m.def("careful_combine_and_score", &careful_combine_and_score_rows, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("shift"), nb::arg("scores"),
         nb::arg("n_threads"), "The same with twice the digits; scores[i] = w . x_i + shift.");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cpu.hpp"
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "rows/views.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace bridle {
@@ -89,13 +91,15 @@ template <RowsLike Rows> ScanResult scan(const Rows &rows, double *squared_norms
   std::vector<char> canonical(n_blocks, 1);
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    bool increasing = true;
     for (int64_t i = begin; i < end; ++i) {
       const RowFacts facts = check_row(rows, i);
-      canonical[block] &= facts.increasing;
+      increasing &= facts.increasing;
       squared_norms[i] = facts.squared_norm;
       if (!std::isfinite(facts.squared_norm))
         refuse_row(rows, i);
     }
+    canonical[block] = increasing;
   });
   return {std::all_of(canonical.begin(), canonical.end(), [](char c) { return c; })};
 }
@@ -137,24 +141,32 @@ void scores_of_all(const Rows &rows, const double *w, int64_t n, double *scores,
 
 // Private sums cost n_features each: no more of them than the work justifies.
 template <RowsLike Rows> int64_t sum_blocks(const Rows &rows) {
-  return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 8);
+  return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 16);
 }
 
-// Calls add(i, sum) for every row, the sums being private to blocks, and adds those up in w.
+// Calls add(i, sum), or add(i, sum, block), for every row, the sums being private to blocks, and
+// adds those up in w.
 template <RowsLike Rows, class Sum, class Add>
 void sum_rows(const Rows &rows, Sum *w, int n_threads, Add &&add) {
   const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
-  std::vector<Sum> partial(static_cast<size_t>((n_blocks - 1) * width));
-  std::fill_n(w, width, Sum{});
+  Buffer<Sum> partial(static_cast<size_t>((n_blocks - 1) * width));
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     Sum *sum = block == 0 ? w : partial.data() + (block - 1) * width;
+    std::fill_n(sum, width, Sum{});
     const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
     for (int64_t i = begin; i < end; ++i)
-      add(i, sum);
+      if constexpr (std::is_invocable_v<Add &, int64_t, Sum *>)
+        add(i, sum);
+      else
+        add(i, sum, block);
   });
-  for (int64_t block = 1; block < n_blocks; ++block)
-    for (int64_t k = 0; k < width; ++k)
-      w[k] += partial[(block - 1) * width + k];
+  if (n_blocks == 1)
+    return;
+  for_ranges(width, 4096, n_threads, [&](Range range) {
+    for (int64_t block = 1; block < n_blocks; ++block)
+      for (int64_t k = range.begin; k < range.end; ++k)
+        w[k] += partial.data()[(block - 1) * width + k];
+  });
 }
 
 // w = sum_i coefficients[i] x_i

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "rows/simd.hpp"
 
 #include <algorithm>
@@ -15,6 +16,12 @@
 #include <vector>
 
 namespace bridle {
+
+// What is to be added to a weight; of the first 2^31.
+template <class W> struct Term {
+  int32_t feature;
+  W value;
+};
 
 // What passes and steps ask of rows.
 template <class R>
@@ -31,8 +38,12 @@ concept RowsLike =
       rows.for_each(i, [](int64_t, typename R::Value) {});
       rows.prefetch(i);
       rows.prefetch_place(i); // what tells where row i is
-      // Some rows, copied together: the number of one among them, and a view of them.
-      { copy.append(rows, i) } -> std::same_as<int64_t>;
+      // Where the columns are in order, the entries of row i by ranges of features: cuts[m] is the
+      // first one of bounds[m] or later; and such entries as {column, scale * value}.
+      rows.cut(i, &i, i, &i);
+      rows.scaled(i, Range{}, 1.0, static_cast<Term<double> *>(nullptr));
+      // Some rows, copied together: those that place(k) tells; and a view of them.
+      copy.take(rows, i, [](int64_t k) { return k; }, 1);
       { copy.view(rows) } -> std::same_as<R>;
     };
 
@@ -71,6 +82,19 @@ template <class Value_, class Column_> struct CsrRows {
     w[n_features] += scale * static_cast<W>(bias);
   }
 
+  void cut(int64_t i, const int64_t *bounds, int64_t n, int64_t *cuts) const {
+    int64_t k = offsets[i];
+    for (int64_t m = 0; m < n; ++m) {
+      while (k < offsets[i + 1] && columns[k] < bounds[m])
+        ++k;
+      cuts[m] = k;
+    }
+  }
+  template <class W> void scaled(int64_t, Range entries, W scale, Term<W> *out) const {
+    for (int64_t k = entries.begin; k < entries.end; ++k)
+      *out++ = {static_cast<int32_t>(columns[k]), scale * static_cast<W>(values[k])};
+  }
+
   // Calls visit(column, value) for each stored entry of row i; the constant feature is not one.
   template <class Visit> void for_each(int64_t i, Visit &&visit) const {
     for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
@@ -93,20 +117,23 @@ template <class Value_, class Column_> struct CsrRows {
 
   struct Copy {
     LargeVector<int64_t> offsets{0};
-    LargeVector<Column> columns;
-    LargeVector<Value> values;
+    RawVector<Column> columns;
+    RawVector<Value> values;
 
-    void reserve(int64_t n_rows, int64_t nnz) {
-      offsets.reserve(n_rows + 1);
-      columns.reserve(nnz);
-      values.reserve(nnz);
-    }
-    int64_t append(const CsrRows &from, int64_t i) {
-      const int64_t begin = from.offsets[i], end = from.offsets[i + 1];
-      columns.insert(columns.end(), from.columns + begin, from.columns + end);
-      values.insert(values.end(), from.values + begin, from.values + end);
-      offsets.push_back(static_cast<int64_t>(columns.size()));
-      return static_cast<int64_t>(offsets.size()) - 2;
+    template <class Place>
+    void take(const CsrRows &from, int64_t n, const Place &place, int n_threads) {
+      offsets.resize(n + 1);
+      for (int64_t k = 0; k < n; ++k)
+        offsets[k + 1] = offsets[k] + from.row_nnz(place(k));
+      columns.resize(offsets[n]);
+      values.resize(offsets[n]);
+      for_ranges(n, 1024, n_threads, [&](Range rows) {
+        for (int64_t k = rows.begin; k < rows.end; ++k) {
+          const int64_t begin = from.offsets[place(k)], size = offsets[k + 1] - offsets[k];
+          std::copy_n(from.columns + begin, size, columns.data() + offsets[k]);
+          std::copy_n(from.values + begin, size, values.data() + offsets[k]);
+        }
+      });
     }
     CsrRows view(const CsrRows &like) const {
       return {offsets.data(),          columns.data(),  values.data(),
@@ -144,6 +171,14 @@ template <class Value_> struct DenseRows {
     w[n_features] += scale * static_cast<W>(bias);
   }
 
+  void cut(int64_t, const int64_t *bounds, int64_t n, int64_t *cuts) const {
+    std::copy_n(bounds, n, cuts);
+  }
+  template <class W> void scaled(int64_t i, Range entries, W scale, Term<W> *out) const {
+    for (int64_t k = entries.begin; k < entries.end; ++k)
+      *out++ = {static_cast<int32_t>(k), scale * static_cast<W>(row(i)[k])};
+  }
+
   double squared_norm(int64_t i) const {
     const Value *x = row(i);
     double sum = bias * bias;
@@ -164,13 +199,17 @@ template <class Value_> struct DenseRows {
   }
 
   struct Copy {
-    LargeVector<Value> values;
+    RawVector<Value> values;
     int64_t n_rows = 0;
 
-    void reserve(int64_t, int64_t nnz) { values.reserve(nnz); }
-    int64_t append(const DenseRows &from, int64_t i) {
-      values.insert(values.end(), from.row(i), from.row(i) + from.n_features);
-      return n_rows++;
+    template <class Place>
+    void take(const DenseRows &from, int64_t n, const Place &place, int n_threads) {
+      n_rows = n;
+      values.resize(n * from.n_features);
+      for_ranges(n, 256, n_threads, [&](Range rows) {
+        for (int64_t k = rows.begin; k < rows.end; ++k)
+          std::copy_n(from.row(place(k)), from.n_features, values.data() + k * from.n_features);
+      });
     }
     DenseRows view(const DenseRows &like) const {
       return {values.data(), n_rows, like.n_features, like.bias};

@@ -7,6 +7,7 @@
 #include "rows/passes.hpp"
 
 #include <limits>
+#include <utility>
 
 using namespace bridle;
 
@@ -135,6 +136,37 @@ void rows_that_pass_by_are_enough(const Sample &sample) {
   CHECK(primal - dual <= 1e-2 * primal);
 }
 
+// Rows enough for rounds, in which many threads visit: what they find is the same for any number of
+// threads, rises from epoch to epoch, and is what its alpha says.
+template <LossLike Loss, RowsLike Rows>
+void rounds_do_not_mind_threads(const Rows &rows, const Sample &sample) {
+  std::vector<double> once;
+  double one_at_a_time = 0;
+  for (const auto &[n_blocks, n_threads] : {std::pair{1, 1}, {2, 1}, {2, 2}, {2, 3}, {2, 16}}) {
+    std::vector<double> alpha(sample.n_rows, 0.0);
+    DcdOn<Rows, Loss> descent(rows, {}, {sample.y.data(), sample.squared_norms.data()},
+                              alpha.data(), {0.0, no_bias, n_blocks, n_threads, true});
+    Rng rng(3);
+    double before = 0;
+    for (int epoch = 0; epoch < 6; ++epoch) {
+      const DcdEpoch done = descent.visit(rng, 32, 1.0);
+      if (epoch > 0)
+        CHECK(done.dual >= before - 1e-4 * std::abs(before));
+      before = done.dual;
+    }
+    descent.alpha(alpha.data());
+    CHECK(close(certificate<Loss>(rows, sample.y, alpha).dual, before, 1e-4));
+    if (n_blocks == 1) {
+      one_at_a_time = before;
+      continue;
+    }
+    CHECK(before != one_at_a_time && before >= 0.95 * one_at_a_time);
+    if (once.empty())
+      once = alpha;
+    CHECK(alpha == once);
+  }
+}
+
 int main() {
   const Sample sample(400, 30, 6);
   const auto once = descend<Hinge>(sample.csr(), sample, 1, 1);
@@ -153,4 +185,7 @@ int main() {
   // Large enough for blocks to exchange many times an epoch: the same for any threads.
   const Sample large(30000, 40, 7);
   CHECK(descend<Hinge>(large.csr(), large, 2, 1) == descend<Hinge>(large.csr(), large, 2, 2));
+  const Sample wide(17000, 250, 8);
+  rounds_do_not_mind_threads<Hinge>(wide.csr(), wide);
+  rounds_do_not_mind_threads<SquaredHinge>(wide.full(), wide);
 }

@@ -9,14 +9,17 @@
 #pragma once
 
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "linear/row_sides.hpp"
 #include "rows/views.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace bridle {
 
@@ -54,15 +57,20 @@ template <RowsLike Rows> struct ActiveRows {
   using W = typename Rows::Value;
 
   Rows view;
-  LargeVector<ActiveRow<W>> active;
+  RawVector<ActiveRow<W>> active;
   int64_t nnz = 0; // about: stored entries of the active rows
 
   int64_t size() const { return std::ssize(active); }
 
-  void count_nnz() {
-    nnz = 0;
-    for (const ActiveRow<W> &row : active)
-      nnz += view.row_nnz(row.at);
+  void count_nnz(int n_threads = 1) {
+    std::atomic<int64_t> sum{0};
+    for_ranges(size(), 8192, n_threads, [&](Range part) {
+      int64_t here = 0;
+      for (int64_t j = part.begin; j < part.end; ++j)
+        here += view.row_nnz(active[j].at);
+      sum += here;
+    });
+    nnz = sum;
   }
 };
 
@@ -80,10 +88,13 @@ public:
   using W = typename Rows::Value;
   using ActiveRows<Rows>::view, ActiveRows<Rows>::active, ActiveRows<Rows>::nnz;
 
-  ResidentRows(const Rows &rows, const RowSides &sides, const double *alpha)
-      : matrix_(without_constant(rows)), all_(rows.n_rows) {
-    for (int64_t i = 0; i < rows.n_rows; ++i)
-      all_[i] = dual_row<W>(sides, i, alpha[i], rows.bias);
+  ResidentRows(const Rows &rows, const RowSides &sides, const double *alpha, int n_threads = 1)
+      : n_threads_(n_threads), matrix_(without_constant(rows)), all_(rows.n_rows),
+        resting_(rows.n_rows) {
+    in_parts(n_rows(), [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i)
+        all_[i] = dual_row<W>(sides, i, alpha[i], rows.bias);
+    });
     unshrink();
   }
 
@@ -114,34 +125,31 @@ public:
   bool resting(int64_t i) const { return resting_[i]; }
 
   // Every row; alpha is up to date for those that are at rest, and for all after `rest`.
-  const LargeVector<DualRow<W>> &all() const { return all_; }
-  LargeVector<DualRow<W>> &all() { return all_; }
+  const RawVector<DualRow<W>> &all() const { return all_; }
+  RawVector<DualRow<W>> &all() { return all_; }
 
   void rest() {
-    for (const ActiveRow<W> &row : active)
-      if (!row.shrunk())
-        all_[row.row].alpha = row.alpha;
+    for_active([&](const ActiveRow<W> &row) { all_[row.row].alpha = row.alpha; });
   }
 
   void alpha(double *out) const {
-    for (int64_t i = 0; i < n_rows(); ++i)
-      out[i] = all_[i].alpha;
-    for (const ActiveRow<W> &row : active)
-      if (!row.shrunk())
-        out[row.row] = row.alpha;
+    in_parts(n_rows(), [&](Range part) {
+      for (int64_t i = part.begin; i < part.end; ++i)
+        out[i] = all_[i].alpha;
+    });
+    for_active([&](const ActiveRow<W> &row) { out[row.row] = row.alpha; });
   }
 
   // Every row of positive cost is active again.
   void unshrink() {
     rest();
-    active.clear();
-    active.reserve(n_rows());
-    for (int64_t i = 0; i < n_rows(); ++i)
+    active = collect(n_rows(), [&](int64_t i, auto &&keep) {
+      resting_[i] = 0;
       if (all_[i].signed_cost != 0)
-        active.push_back({all_[i], i, i});
+        keep(ActiveRow<W>{all_[i], i, i});
+    });
     n_useful_ = this->size();
     nnz = matrix_.nnz();
-    resting_.assign(n_rows(), 0);
     view = matrix_;
     compact_ = {};
   }
@@ -154,29 +162,69 @@ public:
   }
 
   void drop_shrunk() {
-    std::erase_if(active, [](const ActiveRow<W> &row) { return row.shrunk(); });
+    active = collect(this->size(), [&](int64_t j, auto &&keep) {
+      if (!active[j].shrunk())
+        keep(active[j]);
+    });
     compact_if_few();
   }
 
 private:
+  static constexpr int64_t grain = 8192; // rows that are worth a thread, for loops like these
+
+  template <class Work> void in_parts(int64_t n, Work &&work) const {
+    for_ranges(n, grain, n_threads_, work);
+  }
+
+  template <class Work> void for_active(Work &&work) const {
+    in_parts(this->size(), [&](Range part) {
+      for (int64_t j = part.begin; j < part.end; ++j)
+        if (!active[j].shrunk())
+          work(active[j]);
+    });
+  }
+
+  // What pick(k, keep) keeps for k = 0..n-1, in that order: counted first, then put in its place.
+  template <class Pick> RawVector<ActiveRow<W>> collect(int64_t n, Pick &&pick) const {
+    std::vector<int64_t> places((n + grain - 1) / grain + 1, 0);
+    in_parts(n, [&](Range part) {
+      int64_t kept = 0;
+      for (int64_t k = part.begin; k < part.end; ++k)
+        pick(k, [&](const ActiveRow<W> &) { ++kept; });
+      places[part.begin / grain + 1] = kept;
+    });
+    for (size_t part = 1; part < places.size(); ++part)
+      places[part] += places[part - 1];
+    RawVector<ActiveRow<W>> found(places.back());
+    in_parts(n, [&](Range part) {
+      int64_t at = places[part.begin / grain];
+      for (int64_t k = part.begin; k < part.end; ++k)
+        pick(k, [&](const ActiveRow<W> &row) { found[at++] = row; });
+    });
+    return found;
+  }
+
   // At most a fifth of the matrix is ever copied.
   void compact_if_few() {
-    this->count_nnz();
+    this->count_nnz(n_threads_);
     if (5 * nnz > matrix_.nnz() || 2 * nnz > view.nnz())
       return;
     typename Rows::Copy copy;
-    copy.reserve(this->size(), nnz);
-    for (ActiveRow<W> &row : active)
-      row.at = copy.append(view, row.at);
+    copy.take(view, this->size(), [&](int64_t j) { return active[j].at; }, n_threads_);
+    in_parts(this->size(), [&](Range part) {
+      for (int64_t j = part.begin; j < part.end; ++j)
+        active[j].at = j;
+    });
     compact_ = std::move(copy);
     view = compact_.view(matrix_);
   }
 
+  int n_threads_ = 1;
   Rows matrix_;
   typename Rows::Copy compact_;
-  LargeVector<DualRow<W>> all_;
-  LargeVector<uint8_t> resting_; // 1: the row has been shrunk
-  int64_t n_useful_ = 0;         // rows with C_i > 0
+  RawVector<DualRow<W>> all_;
+  RawVector<uint8_t> resting_; // 1: the row has been shrunk
+  int64_t n_useful_ = 0;       // rows with C_i > 0
 };
 
 } // namespace bridle

@@ -32,6 +32,8 @@ public:
   int64_t first_row(int64_t b) const { return order_[b] * bucket_; }
   int64_t end_row(int64_t b) const { return std::min(first_row(b) + bucket_, n_rows_); }
 
+  Range places_of(Range buckets) const { return {buckets.begin * bucket_, buckets.end * bucket_}; }
+
   int64_t rows_of(Range buckets) const {
     int64_t rows = 0;
     for (int64_t b = buckets.begin; b < buckets.end; ++b)

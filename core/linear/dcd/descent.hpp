@@ -9,11 +9,13 @@
 //
 // state.hpp: w, the bias and D, and the first epoch    active.hpp: rows in play and at rest
 // buckets.hpp: the order of an epoch                   visit.hpp: the step of one row
-// blocks.hpp: visits by several threads                part.hpp, streamed.hpp: rows elsewhere
+// rounds.hpp: visits by many threads                   blocks.hpp: by two, of rows much alike
+// part.hpp, streamed.hpp: rows elsewhere
 #pragma once
 
 #include "linear/dcd/blocks.hpp"
 #include "linear/dcd/report.hpp"
+#include "linear/dcd/rounds.hpp"
 #include "linear/dcd/sample.hpp"
 #include "rows/passes.hpp"
 
@@ -47,8 +49,9 @@ public:
 struct DcdSettings {
   double start_bias;
   double bias_precision; // of the bias, see ProximalBias
-  int64_t n_blocks;
+  int64_t n_blocks;      // 1: one row at a time
   int n_threads;
+  bool columns_in_order = false; // of each row
 };
 
 template <RowsLike Rows, LossLike Loss> class DcdOn final : public DualCoordinateDescent {
@@ -60,18 +63,17 @@ public:
   DcdOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_alpha,
         const DcdSettings &settings)
       : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), loss_(loss),
-        rows_(rows, sides, start_alpha),
+        rows_(rows, sides, start_alpha, settings.n_threads),
         state_{.w = std::vector<W>(rows.n_features + 1),
                .bias = {settings.bias_precision, settings.start_bias},
                .mean_norm = 0,
                .mean_cost = 0},
-        blocks_(loss, settings.n_blocks, settings.n_threads) {
-    for (int64_t i = 0; i < n_rows; ++i) {
-      const double squared_norm = sides.squared_norms[i] - rows.bias * rows.bias;
-      state_.mean_norm += squared_norm / static_cast<double>(n_rows);
-      state_.mean_cost += std::abs(sides.signed_cost[i]) / static_cast<double>(n_rows);
-    }
-    if (std::all_of(start_alpha, start_alpha + n_rows, [](double a) { return a == 0; }))
+        blocks_(loss, settings.n_blocks, settings.n_threads),
+        rounds_(loss, without_constant(rows), settings.columns_in_order && settings.n_blocks > 1,
+                settings.n_threads),
+        n_threads_(settings.n_threads) {
+    const bool from_zero = look_at(rows, sides, start_alpha);
+    if (from_zero)
       state_.first = FirstEpoch::of(rows_.size(), state_.mean_cost, state_.mean_norm);
     else
       start_from(start_alpha, settings.n_threads);
@@ -81,7 +83,8 @@ public:
   // Goes on with rows and a state that belong together.
   DcdOn(ResidentRows<Rows> rows, DcdState<W> state, int64_t n_blocks, int n_threads)
       : DualCoordinateDescent(rows.n_rows(), rows.matrix().n_features + 1), rows_(std::move(rows)),
-        state_(std::move(state)), blocks_({}, n_blocks, n_threads) {}
+        state_(std::move(state)), blocks_({}, n_blocks, n_threads), rounds_({}, n_threads),
+        n_threads_(n_threads) {}
 
   DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
     if (order_.between_epochs()) {
@@ -92,7 +95,7 @@ public:
     if (state_.first)
       return visit_first();
     const Range buckets = order_.next(share);
-    so_far_ = so_far_.then(blocks_.visit(rows_, order_, buckets, state_));
+    so_far_ = so_far_.then(visit_rows(buckets));
     DcdEpoch done{order_.rows_of(buckets), 0, so_far_.gap, 0, whole_, order_.between_epochs()};
     if (done.finished) {
       done.gap += state_.bias.gap();
@@ -104,7 +107,7 @@ public:
   }
 
   DcdSample sample(Rng &rng, int64_t n) const override {
-    DcdSample found = sample_gap(rng, rows_.size(), n, [&](int64_t j) {
+    DcdSample found = sample_gap(rng, rows_.size(), n, n_threads_, [&](int64_t j) {
       return gap_of(rows_.active[j], rows_.view, rows_.active[j].at);
     });
     found.gap += state_.bias.gap();
@@ -112,7 +115,7 @@ public:
   }
 
   DcdSample sample_resting(Rng &rng, int64_t n) const override {
-    return sample_gap(rng, n_rows, n, [&](int64_t i) {
+    return sample_gap(rng, n_rows, n, n_threads_, [&](int64_t i) {
       return rows_.resting(i) ? gap_of(rows_.all()[i], rows_.matrix(), i) : 0.0;
     });
   }
@@ -132,6 +135,37 @@ public:
   double bias() const override { return state_.bias.value(); }
 
 private:
+  DcdPass<W> visit_rows(Range buckets) {
+    return rounds_.suit(rows_, state_) ? rounds_.visit(rows_, order_, buckets, state_)
+                                       : blocks_.visit(rows_, order_, buckets, state_);
+  }
+
+  // The means of what the rows have; whether alpha is zero everywhere.
+  bool look_at(const Rows &rows, const RowSides &sides, const double *alpha) {
+    constexpr int64_t grain = 16384;
+    struct Sums {
+      double norm = 0, cost = 0;
+      bool zero = true;
+    };
+    std::vector<Sums> parts((n_rows + grain - 1) / grain);
+    for_ranges(n_rows, grain, n_threads_, [&](Range part) {
+      Sums sums;
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        sums.norm += sides.squared_norms[i] - rows.bias * rows.bias;
+        sums.cost += sides.cost(i);
+        sums.zero &= alpha[i] == 0;
+      }
+      parts[part.begin / grain] = sums;
+    });
+    bool zero = true;
+    for (const Sums &sums : parts) {
+      state_.mean_norm += sums.norm / static_cast<double>(n_rows);
+      state_.mean_cost += sums.cost / static_cast<double>(n_rows);
+      zero &= sums.zero;
+    }
+    return zero;
+  }
+
   void start_from(const double *alpha, int n_threads) {
     std::vector<double> coefficients(n_rows), w(n_weights);
     double balance = 0;
@@ -152,11 +186,11 @@ private:
   DcdEpoch visit_first() {
     const Range all = order_.next(1.0), again{0, (all.end + 7) / 8};
     const int64_t visits = order_.rows_of(all) + order_.rows_of(again);
-    const auto pass = blocks_.visit(rows_, order_, all, state_);
+    const auto pass = visit_rows(all);
     state_.sum_squares();
     const double gap = state_.first_gap(pass);
     state_.first.reset();
-    const auto second = blocks_.visit(rows_, order_, again, state_);
+    const auto second = visit_rows(again);
     end_epoch({.gradients = second.gradients, .moved = second.moved, .inside = pass.inside});
     return {visits, rows_.size(), gap, state_.dual(), whole_, true};
   }
@@ -175,6 +209,8 @@ private:
   ResidentRows<Rows> rows_;
   DcdState<W> state_;
   BlockVisits<Rows, Loss> blocks_;
+  RoundVisits<Rows, Loss> rounds_;
+  int n_threads_;
   // The epoch at hand.
   Buckets order_;
   DcdPass<W> so_far_;

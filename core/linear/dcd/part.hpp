@@ -37,6 +37,7 @@ public:
 
 // A caution for each feature; the squared norms of the rows are in that metric.
 template <class W> struct FeatureCaution {
+  static constexpr bool at_once = true;
   static constexpr W times = 1;    // all is in the features
   static constexpr W unknown = -1; // a squared norm that is computed when it is needed
 

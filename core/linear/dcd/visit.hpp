@@ -15,6 +15,7 @@ namespace bridle {
 // How often a step counts, since others are stepping at the same time (sigma' of CoCoA+): the same
 // for every feature.
 template <class W> struct EvenCaution {
+  static constexpr bool at_once = true; // w follows each step
   W times = 1;
 
   template <RowsLike Rows> W norm(ActiveRow<W> &row, const Rows &) const {
@@ -72,25 +73,28 @@ private:
                       separable_dual(loss, row.alpha, cost, row.target);
     pass.squared += static_cast<double>(delta * (2 * score + delta * squared_norm));
     row.alpha = next;
-    caution.push(view, row.at, delta, w);
-    pass.bias += pass.scale * caution.times * response * delta;
+    if constexpr (Caution::at_once) {
+      caution.push(view, row.at, delta, w);
+      pass.bias += pass.scale * caution.times * response * delta;
+    }
     pass.balance += static_cast<double>(delta);
   }
 };
 
-// Visits the rows of these buckets. Before each bucket b: begin_bucket(pass, b). After a row's
-// alpha has moved: moved(its number among the active, alpha before).
+// Visits the rows at these places of the order, in which bucket b has the places from b times the
+// size of a bucket on. Before each bucket: begin_bucket(pass, b). After a row's alpha has moved:
+// moved(its number among the active, alpha before).
 template <Shrinkable Active, class Step, class W, class Begin, class Moved>
-DcdPass<W> visit_buckets(Active &rows, const Buckets &order, Range buckets, const Step &step,
-                         W bias, W *w, Begin &&begin_bucket, Moved &&moved) {
+void visit_places(Active &rows, const Buckets &order, Range places, const Step &step,
+                  DcdPass<W> &pass, W *w, Begin &&begin_bucket, Moved &&moved) {
   constexpr int64_t rows_ahead = 4;
-  const int64_t n_active = rows.size();
-  DcdPass<W> pass;
-  pass.bias = bias;
-  for (int64_t b = buckets.begin; b < buckets.end; ++b) {
+  const int64_t n_active = rows.size(), bucket = order.bucket();
+  for (int64_t b = places.begin / bucket; b * bucket < places.end; ++b) {
     begin_bucket(pass, b);
-    const int64_t begin = order.first_row(b), end = order.end_row(b);
-    const int64_t next = b + 1 < buckets.end ? order.first_row(b + 1) : end;
+    const int64_t first = order.first_row(b) - b * bucket; // the row that place 0 would have
+    const int64_t begin = first + std::max(places.begin, b * bucket);
+    const int64_t end = std::min(order.end_row(b), first + places.end);
+    const int64_t next = (b + 1) * bucket < places.end ? order.first_row(b + 1) : end;
     for (int64_t j = begin; j < end; ++j) {
       // Past the end of this bucket comes the next one.
       const int64_t ahead = j + rows_ahead;
@@ -105,6 +109,15 @@ DcdPass<W> visit_buckets(Active &rows, const Buckets &order, Range buckets, cons
         moved(j, before);
     }
   }
+}
+
+// The same for the rows of whole buckets.
+template <Shrinkable Active, class Step, class W, class Begin, class Moved>
+DcdPass<W> visit_buckets(Active &rows, const Buckets &order, Range buckets, const Step &step,
+                         W bias, W *w, Begin &&begin_bucket, Moved &&moved) {
+  DcdPass<W> pass;
+  pass.bias = bias;
+  visit_places(rows, order, order.places_of(buckets), step, pass, w, begin_bucket, moved);
   return pass;
 }
 

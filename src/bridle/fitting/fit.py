@@ -120,7 +120,7 @@ class Fit:
         """alpha_i y_i, a row for each decision function; of a model that has its dual variables."""
         signed, codes = self.model.alpha.copy(), self.problems.codes()
         for k, own in enumerate(signed):
-            own[codes != self.problems.sides(k)[0]] *= -1.0
+            np.negative(own, out=own, where=codes != self.problems.sides(k)[0])
         return np.asarray(signed)
 
     def error_rate(self, n_threads: int | None = None) -> float:

@@ -73,7 +73,7 @@ def encode(y: ArrayLike, weights: Array | None = None) -> Labels:
 
 def totals(codes: NDArray[np.intp], n_classes: int, weights: Array | None) -> Array:
     """The weight of all rows of each class."""
-    used = codes >= 0
+    used = slice(None) if codes.min(initial=0) >= 0 else codes >= 0
     own = None if weights is None else weights[used]
     return np.bincount(codes[used], weights=own, minlength=n_classes).astype(np.float64)
 

@@ -136,6 +136,19 @@ class MemoryRows:
         _core.rows.combine_and_score_all(self.view, a, combined, w, scores, self.n_threads)
         return combined, scores
 
+    def judge(self, own: Array, upper: Array, y: Array, w: Array) -> tuple[Array, Pass, float]:
+        """The dual variables inside their box, a look at the rows, and how far they were outside.
+
+        All in one pass over the rows, which makes no other array of their number.
+        """
+        combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
+        alpha = np.empty(self.n_rows)
+        outside = _core.rows.judge(
+            self.view, own, upper, y, w, alpha, combined, scores, self.n_threads
+        )
+        look = Pass(combined, quick_drift(self, alpha), scores, quick_error(self, w))
+        return alpha, look, outside
+
     def careful_combine_and_score(self, a: Array, w: Array, shift: float) -> tuple[Array, Array]:
         """Both, with twice the digits; `shift` is added to the scores before they are rounded."""
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)

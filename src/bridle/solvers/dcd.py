@@ -34,9 +34,10 @@ class DualCoordinateDescent(Solver):
     """Dual coordinate descent with shrinking, in bucketed order.
 
     bucket: how many neighbouring rows stay together when the order is shuffled.
-    blocks: how many parts of the rows are visited at the same time, where there is enough work: as
-    many threads help with the epochs. The result depends on the blocks, never on the threads. Two
-    blocks take a few percent more visits than one; more take more.
+    blocks: 1 visits one row after the other, by one thread. Otherwise large data is visited in
+    rounds, by as many threads as there are, wherever rows have little enough in common; elsewhere
+    by this many blocks at the same time, if there is enough work, of which more take more visits.
+    The result never depends on the threads.
     asynchronous: on a GPU, whether rows take their steps without waiting for each other, so that no
     two runs are the same. If not, they take them in rounds that see the same weights.
     """

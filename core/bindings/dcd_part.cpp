@@ -1,0 +1,66 @@
+#include "dcd.hpp"
+
+#include "linear/dcd/part.hpp"
+
+namespace bridle {
+namespace {
+
+std::unique_ptr<DcdPart> make_part(const PyRows &rows, const PyLoss &loss,
+                                   Vector<double> signed_cost, Vector<double> squared_norms,
+                                   Vector<double> alpha, const Targets &targets) {
+  const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
+  expect_size(alpha, n_rows(rows), "alpha");
+  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, sides, alpha.data());
+}
+
+DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
+                     double bias, double response, MutableVector<double> step) {
+  check_share(share);
+  bucket = checked_bucket(bucket, part.n_rows);
+  expect_size(w, part.n_weights, "w");
+  expect_size(step, part.n_weights, "step");
+  const nb::gil_scoped_release release;
+  return part.visit(rng, bucket, share, w.data(), bias, response, step.data());
+}
+
+void set_caution(DcdPart &part, Vector<double> caution) {
+  expect_size(caution, part.n_weights, "caution");
+  for (int64_t j = 0; j < part.n_weights; ++j)
+    if (!(caution.data()[j] > 0 && std::isfinite(caution.data()[j])))
+      throw nb::value_error("caution must be positive and finite");
+  const nb::gil_scoped_release release;
+  part.set_caution(caution.data());
+}
+
+} // namespace
+
+void bind_dcd_part(nb::module_ &m) {
+  nb::class_<DcdShare>(m, "DcdShare")
+      .def_ro("visits", &DcdShare::visits)
+      .def_ro("inside", &DcdShare::inside)
+      .def_ro("gap", &DcdShare::gap)
+      .def_ro("balance", &DcdShare::balance)
+      .def_ro("finished", &DcdShare::finished)
+      .def_ro("whole", &DcdShare::whole);
+  nb::class_<DcdMove>(m, "DcdMove")
+      .def_ro("separable", &DcdMove::separable)
+      .def_ro("balance", &DcdMove::balance)
+      .def_ro("curvature", &DcdMove::curvature);
+  nb::class_<DcdPart>(m, "DcdPart", "One of many parts of a problem, the other rows elsewhere.")
+      .def("visit", &visit_share, nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"),
+           nb::arg("bias"), nb::arg("response"), nb::arg("step"),
+           "Visit the next share of an epoch from these weights; add the step to `step`.")
+      .def("set_caution", &set_caution, nb::arg("caution"))
+      .def("moved", &DcdPart::moved)
+      .def("keep", &DcdPart::keep, nb::arg("part"))
+      .def("unshrink", &DcdPart::unshrink)
+      .def_prop_ro("n_active", &DcdPart::n_active)
+      .def_ro("n_rows", &DcdPart::n_rows)
+      .def_ro("n_weights", &DcdPart::n_weights)
+      .def("alpha", &write_alpha<DcdPart>, nb::arg("out"));
+  m.def("dcd_part", &make_part, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
+        nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("targets") = nb::none(),
+        nb::keep_alive<0, 1>());
+}
+
+} // namespace bridle
