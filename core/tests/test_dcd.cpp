@@ -155,7 +155,7 @@ void rounds_do_not_mind_threads(const Rows &rows, const Sample &sample) {
       before = done.dual;
     }
     descent.alpha(alpha.data());
-    CHECK(close(certificate<Loss>(rows, sample.y, alpha).dual, before, 1e-4));
+    CHECK(close(certificate(rows, Loss{}, sample.y, alpha).dual, before, 1e-4));
     if (n_blocks == 1) {
       one_at_a_time = before;
       continue;
