@@ -6,6 +6,8 @@
 //                         thread sanitizer, which has not begun when that choice is made
 #pragma once
 
+#include <cstddef> // says whether it is glibc
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define BRIDLE_X86 1
 #include <immintrin.h>
@@ -16,7 +18,9 @@
 #define BRIDLE_V4
 #endif
 
-#if defined(BRIDLE_X86) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+// The choice is made by the dynamic loader, which glibc's can and musl's and Windows's cannot.
+#if defined(BRIDLE_X86) && defined(__GLIBC__) && !defined(__clang__) &&                            \
+    !defined(__SANITIZE_THREAD__)
 #define BRIDLE_WIDEST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define BRIDLE_WIDEST

@@ -48,7 +48,8 @@ inline void prefetch_lines(const void *begin, const void *end) {
 
 // Memory for n items that std::free and std::realloc know.
 template <class T> T *allocate(size_t n) {
-  constexpr size_t page = size_t{2} << 20, most = std::numeric_limits<size_t>::max() / 2;
+  [[maybe_unused]] constexpr size_t page = size_t{2} << 20;
+  constexpr size_t most = std::numeric_limits<size_t>::max() / 2;
   if (n > most / sizeof(T))
     throw std::bad_array_new_length();
   const size_t bytes = std::max<size_t>(n, 1) * sizeof(T);

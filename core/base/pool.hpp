@@ -23,7 +23,9 @@
 #include <tuple>
 #include <utility>
 
-#if __has_include(<pthread.h>)
+// MinGW has the header, but neither forks nor signals of threads.
+#if __has_include(<pthread.h>) && !defined(_WIN32)
+#define BRIDLE_POSIX 1
 #include <pthread.h>
 #include <signal.h>
 #endif
@@ -130,7 +132,7 @@ private:
 // Signals are for the threads that the program has started itself; those of faults stay.
 class SignalsHeld {
 public:
-#if __has_include(<pthread.h>)
+#if BRIDLE_POSIX
   SignalsHeld() {
     sigset_t all;
     sigfillset(&all);
@@ -194,7 +196,7 @@ private:
 
   bool start_one() {
     try {
-      const SignalsHeld held;
+      [[maybe_unused]] const SignalsHeld held;
       idle_ = new Helper;
       return true;
     } catch (const std::exception &) { // no thread, or no memory for one
@@ -205,7 +207,7 @@ private:
   // A child has no threads but the one that forked: it makes a pool of its own. Those that have no
   // work end before, so that a program that uses none of them at the time forks as if it had none.
   static bool watch_forks() {
-#if __has_include(<pthread.h>)
+#if BRIDLE_POSIX
     pthread_atfork(
         [] {
           if (Pool *pool = current().load())

@@ -8,10 +8,13 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
+
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 using namespace bridle;
 
@@ -87,17 +90,20 @@ void no_more_threads_work_than_were_asked_for() {
   done = most = 0;
   const int64_t together = std::max(5, hardware_threads());
   {
-    std::vector<std::jthread> callers;
+    std::vector<std::thread> callers;
     for (int k = 0; k < 3; ++k)
       callers.emplace_back([&] {
         for (int again = 0; again < 20; ++again)
           nested(0);
       });
+    for (std::thread &caller : callers)
+      caller.join();
   }
   CHECK(done == 3 * 20 * 50);
   CHECK(most <= together + 2); // each caller works, however many there are
 }
 
+#ifndef _WIN32
 // A child process has none of its parent's threads; a parent keeps working after a fork.
 void a_process_may_fork() {
   std::atomic<int64_t> sum{0};
@@ -115,6 +121,7 @@ void a_process_may_fork() {
   for_blocks(10, 4, add);
   CHECK(sum == 4 * 45);
 }
+#endif
 
 void large_arrays_shrink_and_keep_what_they_hold() {
   Buffer<int64_t> buffer(size_t{1} << 20); // 8 MiB: in huge pages
@@ -152,7 +159,9 @@ int main() {
   every_block_is_done_once();
   every_item_is_done_once();
   no_more_threads_work_than_were_asked_for();
+#ifndef _WIN32
   a_process_may_fork();
+#endif
   large_arrays_shrink_and_keep_what_they_hold();
   losses_are_found_by_name();
 }

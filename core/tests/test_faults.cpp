@@ -30,15 +30,16 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
   return threads_left.fetch_sub(1) > 0 ? real(thread, attributes, start, argument) : EAGAIN;
 }
 
-void *operator new(size_t bytes) {
+// Not inline: the compiler would find fault with a free of what new gave.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   void *memory = allocations_left.fetch_sub(1) > 0 ? std::malloc(bytes) : nullptr;
   if (!memory)
     throw std::bad_alloc();
   return memory;
 }
 
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 using namespace bridle;
 

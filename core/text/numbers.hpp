@@ -10,12 +10,33 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <system_error>
+
+#if !defined(__cpp_lib_to_chars)
+#include <locale.h>
+#if __has_include(<xlocale.h>)
+#include <xlocale.h>
+#endif
+#endif
 
 namespace bridle::svmlight::detail {
 
 inline constexpr std::size_t kPadding = 16;
+
+// The double nearest to a text that is a number; whether there is one, neither too large nor too
+// small.
+inline bool nearest_double(const char *begin, const char *end, double &number) {
+#if defined(__cpp_lib_to_chars)
+  return std::from_chars(begin, end, number).ec != std::errc::result_out_of_range;
+#else // libc++ before version 20
+  static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr); // a point is a point
+  number = strtod_l(std::string(begin, end).c_str(), nullptr, plain);
+  return number != 0 && number <= std::numeric_limits<double>::max();
+#endif
+}
 
 // Powers of ten that a double holds exactly.
 inline constexpr std::array<double, 23> kPowersOfTen = {
@@ -160,9 +181,8 @@ inline NumberState read_any_number(const char *p, const char *end, double &numbe
     magnitude = exponent < 0 ? static_cast<double>(mantissa) / power
                              : static_cast<double>(mantissa) * power;
   } else if (mantissa != 0) {
-    const auto result = std::from_chars(begin, end, magnitude);
-    if (result.ec == std::errc::result_out_of_range) {
-      if (exponent + width > 0) // from_chars does not say on which side
+    if (!nearest_double(begin, end, magnitude)) {
+      if (exponent + width > 0) // it does not say on which side
         return NumberState::not_finite;
       magnitude = 0.0;
     }

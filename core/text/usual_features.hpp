@@ -55,20 +55,20 @@ struct Delimiters {
 
 inline bool has_usual_features() { return cpu_level != CpuLevel::any; }
 
-BRIDLE_V3 [[gnu::always_inline]] inline std::uint32_t delimiter_mask(const char *p) {
+[[gnu::always_inline]] BRIDLE_V3 inline std::uint32_t delimiter_mask(const char *p) {
   const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
   const __m256i blank = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, _mm256_set1_epi8(' ')), bytes);
   const __m256i colon = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(':'));
   return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_or_si256(blank, colon)));
 }
 
-BRIDLE_V3 [[gnu::always_inline]] inline std::uint64_t delimiter_mask64(const char *p) {
+[[gnu::always_inline]] BRIDLE_V3 inline std::uint64_t delimiter_mask64(const char *p) {
   return delimiter_mask(p) | (std::uint64_t{delimiter_mask(p + 32)} << 32);
 }
 
 // Adds what was found in the block at an offset, and some places too many, that the next block or
 // nobody writes over: a loop of just the right length would be mispredicted for every block.
-BRIDLE_V3 [[gnu::always_inline]] inline std::uint16_t *
+[[gnu::always_inline]] BRIDLE_V3 inline std::uint16_t *
 append(std::uint16_t *out, std::uint64_t offset, std::uint64_t found) {
   const auto n = _mm_popcnt_u64(found);
   for (std::uint16_t *place = out;; place += Delimiters::kAtOnce) {
@@ -80,7 +80,7 @@ append(std::uint16_t *out, std::uint64_t offset, std::uint64_t found) {
 }
 
 // Looks for those in [from, end), as far as the window goes.
-BRIDLE_V3 [[gnu::noinline]] inline void look_ahead(Delimiters &into, const char *from,
+[[gnu::noinline]] BRIDLE_V3 inline void look_ahead(Delimiters &into, const char *from,
                                                    const char *end) {
   into.origin = from;
   std::uint16_t *out = into.at.data();
@@ -104,7 +104,7 @@ alignas(32) inline constexpr std::array<std::uint8_t, 32> kLast = [] {
   return bytes;
 }();
 
-BRIDLE_V3 [[gnu::always_inline]] inline __m256i two_halves(const void *low, const void *high) {
+[[gnu::always_inline]] BRIDLE_V3 inline __m256i two_halves(const void *low, const void *high) {
   const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(static_cast<const __m128i *>(low)));
   return _mm256_inserti128_si256(first, _mm_loadu_si128(static_cast<const __m128i *>(high)), 1);
 }

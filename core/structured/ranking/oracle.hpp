@@ -56,14 +56,15 @@ public:
 
   // The answer for one query from its documents' scores.
   double answer(int64_t q, const double *scores, double *coefficients) const {
-    const auto [begin, end] = documents(q);
+    const Range own = documents(q);
+    const int64_t n = own.end - own.begin;
     if (!mixed_[q]) {
-      std::fill_n(coefficients, end - begin, 0.0);
+      std::fill_n(coefficients, n, 0.0);
       return 0.0;
     }
     return std::visit(
         [&](const auto &loss) {
-          return loss.answer(scores, grades_.data() + begin, end - begin, coefficients);
+          return loss.answer(scores, grades_.data() + own.begin, n, coefficients);
         },
         loss_);
   }
