@@ -37,7 +37,7 @@ Values certificate(const Rows &rows, const Loss &loss, const std::vector<double>
                    const std::vector<double> &alpha, const double *targets = nullptr) {
   std::vector<double> z(alpha), w(rows.n_features + 1), score(rows.n_rows);
   for (size_t i = 0; i < z.size(); ++i)
-    z[i] = std::copysign(alpha[i], signed_cost[i]);
+    z[i] = alpha[i] * std::copysign(1.0, signed_cost[i]); // which may be negative in regression
   combine(rows, z.data(), w.data(), 1);
   scores(rows, w.data(), score.data(), 1);
   Values value{0, 0};
