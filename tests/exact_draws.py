@@ -626,7 +626,8 @@ def kernel_estimator(d: Draw) -> list[Wrong]:
         centres: Any = None
 
     coefficients = np.zeros(len(y))
-    coefficients[model.support_] = model.dual_coef_[0]
+    found = model.dual_coef_  # sparse where the rows are
+    coefficients[model.support_] = (found.toarray() if sp.issparse(found) else found)[0]
     b = float(model.intercept_[0])
     return wrong_certificate(judge, model.certificate_, Expansion(coefficients), b, None)
 

@@ -185,6 +185,11 @@ def _rows(n_features: int) -> list[Any]:
     return [sparse, sparse.toarray()] if n_features < 10_000 else [sparse]
 
 
+def _use_regression(model: Any, path: Path) -> Iterator[Callable[[], Any]]:
+    for X in _rows(model.n_features):
+        yield lambda X=X: model.predict(X)
+
+
 def _use_linear(model: Any, path: Path) -> Iterator[Callable[[], Any]]:
     for X in _rows(model.n_features):
         yield lambda X=X: model.decision_function(X)
@@ -254,7 +259,8 @@ def _use_checkpoint(saved: Any, path: Path) -> Iterator[Callable[[], Any]]:
 USES: dict[str, Callable[[Any, Path], Iterator[Callable[[], Any]]]] = {
     "LinearModel": _use_linear, "KernelModel": _use_kernel, "RankingModel": _use_ranking,
     "ChainModel": _use_chain, "StructuredModel": _use_structured, "TreeModel": _use_tree,
-    "MultilabelModel": _use_multilabel, "SavedPoint": _use_checkpoint,
+    "MultilabelModel": _use_multilabel, "RegressionModel": _use_regression,
+    "SavedPoint": _use_checkpoint,
 }  # fmt: skip
 
 
@@ -282,6 +288,7 @@ def example_models(folder: Path) -> dict[str, bytes]:
         ),
         "chain": bridle.ChainSVM().fit([X[:4], X[4:9]], [["a", "b", "a", "b"], list("abcab")]),
         "multilabel": bridle.MultilabelSVC().fit(X, (X[:, :3] > 0).astype(int)),
+        "regression": bridle.LinearSVR().fit(X, X[:, 0]),
     }
     for name, estimator in made.items():
         save_model(folder / name, estimator)

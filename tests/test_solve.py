@@ -287,7 +287,7 @@ def test_a_gap_relative_to_the_dual_value_is_the_smaller_part_of_the_primal_valu
 def test_certificates_are_timed_for_a_gap_relative_to_the_dual_value():
     # An estimate of (P - D) / P that is below tol, while P / D - 1 is not, is no reason for one.
     problem, goal = matrix.small_problem(), Gap(1.0, relative_to="dual")
-    run = loop._Run(problem, goal, (), np.dtype(np.float64), next_epoch=100.0)
+    run = loop.SolverRun(problem, goal, (), np.dtype(np.float64), next_epoch=100.0)
     run.trace.append(Record(10.0, 0.0, 0.0, 5.0, 1.0))
     for estimate, due in ((0.8, False), (0.51, False), (0.49, True)):
         run.last = Iterate(10, 10.0, np.zeros(problem.n_features), gap_estimate=estimate)

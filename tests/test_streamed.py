@@ -367,7 +367,7 @@ def test_damaged_files_end_in_an_error_or_in_other_numbers_never_in_a_crash(
 def test_linear_svc_fits_rows_on_disk(path: Path, data: Any) -> None:
     X, y = data
     for rows in (StoredRows(path, memory="2G"), open_arrow(path)):
-        model = LinearSVC(C=0.5, random_state=0).fit(rows)
+        model = LinearSVC(C=0.5, loss="hinge", random_state=0).fit(rows)
         problem = LinearProblem(X, y, 0.5, bias="regularised")
         primal = problem.primal(model.coef_[0], model.intercept_[0])
         assert model.certificate_.primal == pytest.approx(primal)
@@ -386,8 +386,8 @@ def test_linear_svc_fits_several_classes_on_disk(data: Any, tmp_path: Path) -> N
     labels = np.where(y > 0, 5, np.arange(N) % 2)
     write_arrow(tmp_path / "three.arrow", X, labels)
     stored = StoredRows(tmp_path / "three.arrow")
-    model = LinearSVC(random_state=0).fit(stored)
-    twin = LinearSVC(random_state=0).fit(X, labels)
+    model = LinearSVC(loss="hinge", random_state=0).fit(stored)
+    twin = LinearSVC(loss="hinge", random_state=0).fit(X, labels)
     assert model.classes_.tolist() == [0, 1, 5]
     assert model.certificate_.primal == pytest.approx(twin.certificate_.primal, rel=2e-3)
     error = float(np.mean(model.predict(X) != labels))

@@ -36,7 +36,7 @@ template <class T>
     values[k] += constant;
 }
 
-template <class T, int lanes = 64 / sizeof(T)> struct Lanes {
+template <class T, int lanes = 64 / sizeof(T)> struct PanelLanes {
   // Unaligned on purpose: panels and rows start anywhere.
   typedef T Vector __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
   static constexpr int count = panel_width / lanes; // vectors in a panel
@@ -47,7 +47,7 @@ template <class T, class Value>
 [[gnu::always_inline]] inline void panel_dots(const DenseRows<Value> &rows, const int64_t *which,
                                               const Panels<T> &, const T *panel,
                                               T (*values)[panel_width]) {
-  using L = Lanes<T>;
+  using L = PanelLanes<T>;
   using V = typename L::Vector;
   V sum[4][L::count] = {};
   const Value *x0 = rows.row(which[0]), *x1 = rows.row(which[1]);
@@ -68,7 +68,7 @@ template <class T, class Value, class Column>
 [[gnu::always_inline]] inline void panel_dots(const CsrRows<Value, Column> &rows,
                                               const int64_t *which, const Panels<T> &panels,
                                               const T *panel, T (*values)[panel_width]) {
-  using L = Lanes<T>;
+  using L = PanelLanes<T>;
   using V = typename L::Vector;
   for (int r = 0; r < 4; ++r) {
     V sum[L::count] = {};

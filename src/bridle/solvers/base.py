@@ -32,7 +32,7 @@ NEEDS = {
     SCORES: "the scores of all rows at once",
     RANGES: "the rows range by range, in this process",
     ROUNDS: "rows that are spread over the parts of a cluster",
-    PASSES: "passes over all rows at once, in memory or on a GPU",
+    PASSES: "all rows in memory or on a GPU, to pass over them at once",
     DESCENT: "rows in this process, in memory, on disk or on a GPU",
 }
 

@@ -66,7 +66,7 @@ def best_epochs(
 def gradient(problem: LinearProblem, w: ArrayLike, b: float = 0.0) -> tuple[Array, float]:
     """A subgradient of P at (w, b), by w and by b."""
     joined = problem.join(w, b)
-    margins = problem.y * problem.scores(w, b)
+    margins = problem.margins(problem.scores(w, b))
     pull = problem.cost * problem.loss.slope(margins) * problem.y
     combined = np.empty_like(joined)
     problem.rows.combine(pull, combined)

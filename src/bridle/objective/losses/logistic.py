@@ -45,7 +45,7 @@ class Logistic(Loss):
     def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
         used = (alpha > 0) & (alpha < cost)
         a, c = alpha[used], cost[used]
-        part = a / c
+        part = np.clip(a / c, np.finfo(np.float64).tiny, 1.0 - 2.0**-53)  # if rounded to an end
         terms = -(a * np.log(part) + (c - a) * np.log1p(-part))
         # Where alpha/C is near 1 its rounding counts, at most as much as alpha does; so does that
         # of the costs, times a logarithm.

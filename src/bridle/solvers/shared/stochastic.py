@@ -260,5 +260,5 @@ def held_bias(problem: Any, scores: Array, balance: float) -> float:
     """
     loss, y, cost = problem.loss, problem.y, problem.cost
     if not loss.unit_slope:
-        return float(loss.best_bias(scores, y, cost))
+        return float(problem.sides.best_bias(scores))
     return hinge_bias(loss.target * y - scores, y > 0, cost, -balance)
