@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ def check(
     """
     clock = Clock()
     check_cost(C, lam)
+    if C is not None and math.isinf(C):
+        raise click.UsageError("check has no -c inf: the hard margin has no rates to try")
     with clock.timing("read"):
         rows = read(data, threads, **tables)
     keep_what_is_found()

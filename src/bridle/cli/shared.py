@@ -43,7 +43,7 @@ class _InputFile(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         path = Path(os.fsdecode(value))
-        if not path.exists():
+        if not os.path.exists(path):  # also if no file could have such a name, where Path raises
             raise InputError(f"{path}: there is no such file")
         if path.is_dir():
             raise InputError(f"{path}: is a folder, not a file")
