@@ -342,6 +342,6 @@ def test_the_memory_of_many_classes():
 
     sparse_weights = megabytes("dict(sparse_coef=True)")
     dense_weights = megabytes("dict()")
-    # Sparse weights took 48 MB in one of five runs, for reasons not known: far from 92 all the same.
+    # Sparse weights took 48 MB in one of five runs, why is not known: far from 92 all the same.
     assert sparse_weights < 75
     assert 92 < dense_weights < 92 + 75
