@@ -6,9 +6,13 @@ A pair (w, alpha) for one C says something of every other C'. With the row weigh
     D(C') = s S - s^2 (1/2 N + Q/C'),         S = sum alpha_i, N = |w(alpha)|^2,
 
 where s alpha is feasible for C' (hinge: s <= C'/C, Q = 0; squared hinge: any s >= 0,
-Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. P is linear and D concave in C', so those
-whose relative gap is at most epsilon form an interval, whose ends bisection finds without another
-look at the data. Solving to epsilon/4 and stepping past the edge covers any range of C in
+Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. For every other loss s = C'/C, which leaves
+alpha_i / C'_i what alpha_i / C_i was, so that with V, the dual value but for 1/2 |w(alpha)|^2,
+
+    D(C') >= s V - s^2 N / 2,        since -loss*(0) = min loss >= 0 and -loss* is concave.
+
+P is linear and D concave in C', so those whose relative gap is at most epsilon form an interval,
+whose ends bisection finds without another look at the data. Solving to epsilon/4 and stepping past the edge covers any range of C in
 O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating parameterized convex optimization
 problems", 2012).
 """
@@ -48,7 +52,9 @@ class Sums:
     alpha: Interval  # S
     squared_norm: Interval  # N, of the dual's weights
     curvature: Interval  # Q
+    value: Interval  # V
     bounded: bool  # hinge: alpha_i <= C_i
+    quadratic: bool  # the hinge or its square: any scale up to a bound is feasible
 
     @classmethod
     def of(cls, problem: LinearProblem, solution: Solution) -> Sums:
@@ -57,14 +63,23 @@ class Sums:
         if of_w is None or of_alpha is None:
             raise ValueError("this solution does not say what its certificate is made of")
         bounded, S = problem.loss.bounded_dual, of_alpha.total
-        curvature = ZERO if bounded else (S - of_alpha.value).within(0.0, math.inf) * problem.C
+        curvature = ZERO
+        if problem.loss.quadratic and not bounded:
+            curvature = (S - of_alpha.value).within(0.0, math.inf) * problem.C
         return cls(
             problem.C, of_w.half_norm, of_w.loss / problem.C, S, of_alpha.squared_norm, curvature,
-            bounded,
+            of_alpha.value, bounded, problem.loss.quadratic,
         )  # fmt: skip
 
     def certificate(self, C: float) -> Certificate:
         """The certificate of the same w and of the best scale of the same alpha at another C."""
+        dual = self._scaled(C) if self.quadratic else self._in_proportion(C)
+        primal = self.half_squared_norm + self.loss * C
+        rounding = primal.width + dual.width
+        source: Source = "repair" if self.C != C else "solver"
+        return Certificate(primal.high, max(dual.low, 0.0), source, rounding)
+
+    def _scaled(self, C: float) -> Interval:
         half = 0.5 * self.squared_norm + self.curvature / C
         # Whatever scale is feasible proves something: the best one need not be known exactly.
         scale = self.alpha.low / (2.0 * half.high) if half.high > 0 else 0.0
@@ -72,11 +87,12 @@ class Sums:
             scale = min(scale, (Interval(C, C) / self.C).low)
         scale = max(scale, 0.0) if math.isfinite(scale) else 0.0
         s = Interval(scale, scale)
-        dual = s * self.alpha - s.squared() * half
-        primal = self.half_squared_norm + self.loss * C
-        rounding = primal.width + dual.width
-        source: Source = "repair" if self.C != C else "solver"
-        return Certificate(primal.high, max(dual.low, 0.0), source, rounding)
+        return s * self.alpha - s.squared() * half
+
+    def _in_proportion(self, C: float) -> Interval:
+        scale = (Interval(C, C) / self.C).low
+        s = Interval(scale, scale)
+        return s * self.value - 0.5 * (s.squared() * self.squared_norm)
 
     def edge(self, gap: float, towards: float) -> float:
         """The C nearest to `towards` up to which the relative gap stays within `gap`."""
@@ -213,8 +229,8 @@ def path_points(
     should its interval not reach down to the edge after all, nearer ones are tried. Ends early if a
     solve stops short of its gap: no interval follows from that one.
     """
-    if not problem.loss.quadratic:  # of others, no dual point is known at another C
-        raise ValueError(f"a path needs the hinge or the squared hinge, not {problem.loss.name}")
+    if not problem.loss.certifiable:
+        raise ValueError(f"a path needs a loss that can be certified, not {problem.loss.name}")
     covered, C, start = problem.C, problem.C, None
     while True:
         tried = problem.variant(C=C)

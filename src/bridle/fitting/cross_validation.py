@@ -232,11 +232,10 @@ class _Solved:
         """The scale at which these weights do well at another, larger C; their certificate there.
 
         Where all rows are within the margin the weights grow as C does; where hardly any are, a
-        little more length buys what is left of the loss. Of other losses than the hinge and its
-        square the sums say nothing of another C: there is no certificate.
+        little more length buys what is left of the loss. None of a loss without certificates.
         """
         loss = self.problem.loss
-        if not loss.quadratic:
+        if not loss.certifiable:
             return 1.0, None
         found = self.sums.certificate(C)
         if not loss.unit_slope:
