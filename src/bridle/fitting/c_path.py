@@ -6,15 +6,15 @@ A pair (w, alpha) for one C says something of every other C'. With the row weigh
     D(C') = s S - s^2 (1/2 N + Q/C'),         S = sum alpha_i, N = |w(alpha)|^2,
 
 where s alpha is feasible for C' (hinge: s <= C'/C, Q = 0; squared hinge: any s >= 0,
-Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. For every other loss s = C'/C, which leaves
-alpha_i / C'_i what alpha_i / C_i was, so that with V, the dual value but for 1/2 |w(alpha)|^2,
+Q = sum alpha_i^2 / (4 v_i)) and s is the best such scale. For every other loss s = C'/C, which
+leaves alpha_i / C_i as it was. With V, the dual value but for 1/2 |w(alpha)|^2,
 
-    D(C') >= s V - s^2 N / 2,        since -loss*(0) = min loss >= 0 and -loss* is concave.
+    D(C') >= s V - s^2 N / 2,                 since -loss* is concave, and min loss >= 0 at 0.
 
 P is linear and D concave in C', so those whose relative gap is at most epsilon form an interval,
-whose ends bisection finds without another look at the data. Solving to epsilon/4 and stepping past the edge covers any range of C in
-O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating parameterized convex optimization
-problems", 2012).
+whose ends bisection finds without another look at the data. Solving to epsilon/4 and stepping past
+the edge covers any range of C in O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating
+parameterized convex optimization problems", 2012).
 """
 
 from __future__ import annotations

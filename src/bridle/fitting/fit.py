@@ -148,7 +148,7 @@ def fit(
     sample_weight: ArrayLike | float | None = None,
     task: Task = Task(),  # noqa: B008  (frozen)
     effort: Effort = Effort(),  # noqa: B008  (frozen)
-    extras: Extras = Extras(),  # noqa: B008  (frozen)
+    extras: Extras = Extras(),
     start: Any = None,
     watch: Watching | None = None,
 ) -> Fit:
