@@ -512,9 +512,9 @@ def test_mpu_proves_its_bound_with_a_quiet_pass():
         if kernel.updates == 0:
             break
     assert kernel.updates == 0
-    w, alpha = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
-    kernel.output(w, alpha)
-    gap = problem.primal(w[:-1]) - problem.dual(alpha)
+    w, shares = np.empty(problem.n_features + 1), np.empty(problem.n_rows)
+    kernel.output(w, shares)
+    gap = problem.primal(w[:-1]) - problem.dual(problem.cost * shares)
     assert 0 <= gap <= problem.cost**2 @ problem.squared_norms / B
 
 

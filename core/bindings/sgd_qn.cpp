@@ -46,6 +46,15 @@ void bind_sgd_qn(nb::module_ &m) {
   nb::class_<SgdQn>(m, "SgdQn")
       .def("run", &checked_run<SgdQn>, nb::arg("n_steps"), nb::arg("rng"))
       .def(
+          "enter",
+          [](SgdQn &self, const PyRows &rows, Vector<double> signed_weight,
+             const std::optional<Vector<double>> &targets) {
+            self.enter(rows.view(), row_sides(rows, signed_weight, signed_weight, targets));
+          },
+          nb::arg("rows"), nb::arg("signed_weight").noconvert(),
+          nb::arg("targets").noconvert() = nb::none(),
+          "The steps to come are on this part, which must outlive them.")
+      .def(
           "weights",
           [](const SgdQn &self, MutableVector<double> w) {
             expect_size(w, self.n_weights, "w");

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/part_of.hpp"
 #include "linear/sampling.hpp"
 #include "rows/views.hpp"
 
@@ -51,6 +52,9 @@ public:
   MarginPerceptron(int64_t rows, int64_t weights) : n_rows(rows), n_weights(weights) {}
   virtual ~MarginPerceptron() = default;
   virtual void run(int64_t n_visits, Rng &rng) = 0;
+  // The visits to come are on this part of the data, which begins with row `first`.
+  virtual void enter(const AnyRows &part, const double *signed_weight, const double *squared_norms,
+                     int64_t first) = 0;
   virtual void output(double *a, double *counts) const = 0;
 
   int64_t presented = 0;   // t
@@ -66,15 +70,14 @@ template <RowsLike Rows> class MarginPerceptronOn final : public MarginPerceptro
 public:
   using W = typename Rows::Value;
 
-  // signed_weight: y_i c_i.
+  // signed_weight: y_i c_i. n_rows: of the data, of which `rows` may be the first part.
   MarginPerceptronOn(const Rows &rows, const double *signed_weight, const double *squared_norms,
-                     const double *start_a, const double *start_counts,
+                     const double *start_a, const double *start_counts, int64_t n_rows,
                      const MarginPerceptronSettings &settings)
-      : MarginPerceptron(rows.n_rows, rows.n_features + 1), rows_(rows),
-        signed_weight_(signed_weight), squared_norms_(squared_norms), settings_(settings),
+      : MarginPerceptron(n_rows, rows.n_features + 1), rows_(rows), signed_weight_(signed_weight),
+        squared_norms_(squared_norms), settings_(settings),
         order_(settings.sampling, rows.n_rows, 1, settings.bucket),
-        a_(start_a, start_a + rows.n_features + 1),
-        counts_(start_counts, start_counts + rows.n_rows) {
+        a_(start_a, start_a + rows.n_features + 1), counts_(start_counts, start_counts + n_rows) {
     presented = settings.presented;
     repeat = settings.repeat;
     for (int64_t i = 0; i < rows.n_rows; ++i)
@@ -90,6 +93,15 @@ public:
     refresh_norm();
   }
 
+  void enter(const AnyRows &part, const double *signed_weight, const double *squared_norms,
+             int64_t first) override {
+    rows_ = part_of(rows_, part, first, n_rows);
+    signed_weight_ = signed_weight;
+    squared_norms_ = squared_norms;
+    first_ = first;
+    order_ = RowOrder(Sampling::epochs, rows_.n_rows, 1, settings_.bucket);
+  }
+
   void output(double *a, double *counts) const override {
     std::copy(a_.begin(), a_.end(), a);
     std::copy(counts_.begin(), counts_.end(), counts);
@@ -97,7 +109,7 @@ public:
 
 private:
   void visit(int64_t i) {
-    order_.prefetch(rows_, signed_weight_, squared_norms_, counts_.data());
+    order_.prefetch(rows_, signed_weight_, squared_norms_, counts_.data() + first_);
     const double y = std::copysign(1.0, signed_weight_[i]), c = std::abs(signed_weight_[i]);
     const double margin = y * static_cast<double>(rows_.dot(i, a_.data()));
     const double threshold = settings_.offset + settings_.slope * static_cast<double>(presented);
@@ -107,7 +119,7 @@ private:
         count(share * threshold - margin, share * settings_.slope, c * squared_norms_[i]);
     if (n > 0 && c > 0) {
       rows_.add(i, static_cast<W>(n * c * y), a_.data());
-      counts_[i] += n;
+      counts_[first_ + i] += n;
       weighted_sum += n * c;
       ++updates;
     }
@@ -146,6 +158,7 @@ private:
   const double *signed_weight_, *squared_norms_;
   MarginPerceptronSettings settings_;
   RowOrder order_;
+  int64_t first_ = 0; // of the part at hand, among all rows
   std::vector<W> a_;
   std::vector<double> counts_;
 };

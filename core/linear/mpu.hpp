@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/part_of.hpp"
 #include "linear/sampling.hpp"
 #include "rows/views.hpp"
 
@@ -27,11 +28,16 @@ public:
   virtual void run(int64_t n_visits, Rng &rng) = 0;
   // B <- 2B, I <- 2I: the same alpha in halved quanta.
   virtual void halve_quanta() = 0;
-  virtual void output(double *w, double *alpha) const = 0;
+  // The visits to come are on this part of the data, which begins with row `first`.
+  virtual void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
+                     int64_t first) = 0;
+  // shares: alpha_i / C_i.
+  virtual void output(double *w, double *shares) const = 0;
   virtual double dual() const = 0;
 
   int64_t updates = 0; // made by the last run
   double gap = 0;      // sum of the rows' parts of P - D as the last run met them
+  double total = 0;    // sum alpha_i
 };
 
 template <RowsLike Rows> class MpuOn final : public MarginPerceptronUnlearning {
@@ -39,12 +45,17 @@ public:
   using W = typename Rows::Value;
 
   // start_quanta: I_i, whole numbers in 0..quanta. many: as many quanta at a visit as the row asks.
+  // n_rows: of the data, of which `rows` may be the first part.
   MpuOn(const Rows &rows, const double *signed_cost, const double *squared_norms,
-        const double *start_w, const double *start_quanta, double quanta, bool many, int64_t bucket)
-      : MarginPerceptronUnlearning(rows.n_rows, rows.n_features + 1), rows_(rows),
+        const double *start_w, const double *start_quanta, double quanta, bool many, int64_t bucket,
+        int64_t n_rows)
+      : MarginPerceptronUnlearning(n_rows, rows.n_features + 1), rows_(rows),
         signed_cost_(signed_cost), squared_norms_(squared_norms), quanta_(quanta), many_(many),
-        order_(Sampling::epochs, rows.n_rows, 1, bucket), w_(start_w, start_w + n_weights),
-        held_(start_quanta, start_quanta + rows.n_rows) {}
+        bucket_(bucket), order_(Sampling::epochs, rows.n_rows, 1, bucket),
+        w_(start_w, start_w + n_weights), held_(start_quanta, start_quanta + n_rows) {
+    for (int64_t i = 0; i < rows.n_rows; ++i)
+      total += std::abs(signed_cost[i]) * (held_[i] / quanta);
+  }
 
   void run(int64_t n_visits, Rng &rng) override {
     updates = 0;
@@ -59,34 +70,43 @@ public:
       held *= 2;
   }
 
-  void output(double *w, double *alpha) const override {
+  void enter(const AnyRows &part, const double *signed_cost, const double *squared_norms,
+             int64_t first) override {
+    rows_ = part_of(rows_, part, first, n_rows);
+    signed_cost_ = signed_cost;
+    squared_norms_ = squared_norms;
+    first_ = first;
+    order_ = RowOrder(Sampling::epochs, rows_.n_rows, 1, bucket_);
+  }
+
+  void output(double *w, double *shares) const override {
     std::copy(w_.begin(), w_.end(), w);
     for (int64_t i = 0; i < n_rows; ++i)
-      alpha[i] = std::abs(signed_cost_[i]) * (held_[i] / quanta_);
+      shares[i] = held_[i] / quanta_;
   }
 
   double dual() const override {
-    double sum = 0, squared = 0;
-    for (int64_t i = 0; i < n_rows; ++i)
-      sum += std::abs(signed_cost_[i]) * (held_[i] / quanta_);
+    double squared = 0;
     for (const W wk : w_)
       squared += static_cast<double>(wk) * wk;
-    return sum - 0.5 * squared;
+    return total - 0.5 * squared;
   }
 
 private:
   void visit(int64_t i) {
-    order_.prefetch(rows_, signed_cost_, squared_norms_, held_.data());
+    order_.prefetch(rows_, signed_cost_, squared_norms_, held_.data() + first_);
     const double y = std::copysign(1.0, signed_cost_[i]), cost = std::abs(signed_cost_[i]);
     if (cost == 0)
       return;
     const double quantum = cost / quanta_;
     const double slack = 1 - y * static_cast<double>(rows_.dot(i, w_.data()));
-    gap += (slack > 0 ? cost * slack : 0.0) - quantum * held_[i] * slack;
-    const double change = quanta_to_move(slack, quantum * squared_norms_[i], held_[i]);
+    double &held = held_[first_ + i];
+    gap += (slack > 0 ? cost * slack : 0.0) - quantum * held * slack;
+    const double change = quanta_to_move(slack, quantum * squared_norms_[i], held);
     if (change == 0)
       return;
-    held_[i] += change;
+    held += change;
+    total += change * quantum;
     rows_.add(i, static_cast<W>(change * quantum * y), w_.data());
     ++updates;
   }
@@ -106,6 +126,7 @@ private:
   const double *signed_cost_, *squared_norms_;
   double quanta_; // B
   bool many_;
+  int64_t bucket_, first_ = 0; // the part at hand begins with that row
   RowOrder order_;
   std::vector<W> w_;
   std::vector<double> held_; // I

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/part_of.hpp"
 #include "linear/row_sides.hpp"
 #include "linear/sampling.hpp"
 #include "linear/scaled_weights.hpp"
@@ -16,8 +17,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <stdexcept>
-#include <variant>
 #include <vector>
 
 namespace bridle {
@@ -82,13 +81,9 @@ public:
   }
 
   void enter(const AnyRows &part, const RowSides &sides, int64_t first) override {
-    const Rows *rows = std::get_if<Rows>(&part);
-    if (!rows || rows->n_features != rows_.n_features || rows->n_rows < 1 || first < 0 ||
-        rows->n_rows > n_rows - first)
-      throw std::invalid_argument("these rows are no part of the data that the steps began with");
-    rows_ = *rows;
+    rows_ = part_of(rows_, part, first, n_rows);
     sides_ = sides;
-    order_ = RowOrder(Sampling::epochs, rows->n_rows, batch_, bucket_);
+    order_ = RowOrder(Sampling::epochs, rows_.n_rows, batch_, bucket_);
     weights_.enter(rows_, first);
   }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/rng.hpp"
+#include "linear/part_of.hpp"
 #include "linear/row_sides.hpp"
 #include "linear/sampling.hpp"
 #include "losses.hpp"
@@ -28,6 +29,8 @@ public:
   explicit SgdQn(int64_t weights) : n_weights(weights) {}
   virtual ~SgdQn() = default;
   virtual void run(int64_t n_steps, Rng &rng) = 0;
+  // The steps to come are on this part of the data.
+  virtual void enter(const AnyRows &part, const RowSides &sides) = 0;
   virtual void weights(double *w) const = 0;
   virtual void scales(double *b) const = 0;
 };
@@ -40,12 +43,18 @@ public:
   SgdQnOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_w,
           double lam, double eta0, int64_t skip, Sampling sampling, int64_t bucket)
       : SgdQn(rows.n_features + 1), rows_(rows), loss_(loss), sides_(sides), lam_(lam), skip_(skip),
-        until_shrink_(skip), order_(sampling, rows.n_rows, 1, bucket),
+        until_shrink_(skip), bucket_(bucket), order_(sampling, rows.n_rows, 1, bucket),
         w_(start_w, start_w + n_weights), scale_(n_weights, static_cast<W>(eta0)) {}
 
   void run(int64_t n_steps, Rng &rng) override {
     for (int64_t n = 0; n < n_steps; ++n)
       step(order_.next(rng));
+  }
+
+  void enter(const AnyRows &part, const RowSides &sides) override {
+    rows_ = part_of(rows_, part);
+    sides_ = sides;
+    order_ = RowOrder(Sampling::epochs, rows_.n_rows, 1, bucket_);
   }
 
   void weights(double *w) const override { std::copy(w_.begin(), w_.end(), w); }
@@ -119,7 +128,7 @@ private:
   [[no_unique_address]] Loss loss_;
   RowSides sides_;
   double lam_;
-  int64_t skip_, until_shrink_;
+  int64_t skip_, until_shrink_, bucket_;
   bool learn_ = false;
   RowOrder order_;
   std::vector<W> w_, scale_; // scale: B

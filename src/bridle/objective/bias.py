@@ -9,11 +9,14 @@ or 0 for the perceptron's loss). Rows of class +1 pay for b < t_i, rows of class
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from bridle.matrix.arrays import Array
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridle.objective.losses import Loss
 
 Bias = Literal["none", "regularised", "free"]
 BIASES = ("none", "regularised", "free")
@@ -41,6 +44,20 @@ def hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array, excess: float
     if k + 1 < len(t) and sums[k] <= target * (1 + 1e-15):
         return float(0.5 * t[k] + 0.5 * t[k + 1])
     return float(t[k])
+
+
+def held_bias(loss: Loss, y: Array, cost: Array, scores: Array, excess: float) -> float:
+    """The free b to hold for an epoch of steps in w: the best for these scores, but for a debt.
+
+    Steps in w at the best b are steps on min_b P(w, b), whose slope in w is that of P but for the
+    part with which the row at its kink enters; and w moves on within the epoch. So the classes do
+    not pull alike to the last row, and would never in the end. excess: by how much C_i y_i was
+    off 0 in sum over all updates so far, negated. The next epoch is to make up for it: then
+    sum_i alpha_i y_i, of their mean, falls like 1/T.
+    """
+    if not loss.unit_slope:
+        return loss.best_bias(scores, y, cost)
+    return hinge_bias(loss.target * y - scores, y > 0, cost, excess)
 
 
 def squared_hinge_bias(t: Array, positive: NDArray[np.bool_], cost: Array) -> float:
@@ -89,6 +106,50 @@ def convex_bias(slope: Callable[[float], float], t: Array) -> float:
         else:
             high, at_high, at_low = b, found, at_low if k % 3 == 0 else 0.5 * at_low
     return low if at_low == 0 else high if at_high == 0 else 0.5 * (low + high)
+
+
+# Of scores that are not at hand together, so many points are asked for at a time.
+POINTS = 16
+
+
+def narrowed_bias(
+    losses: Callable[[Array], tuple[Array, Array]],
+    low: float,
+    high: float,
+    allowed: Callable[[float], float] = lambda value: 0.0,
+) -> float:
+    """For sums over rows that are elsewhere: a bracket is narrowed, by many points at a time.
+
+    losses: the sums and their slopes in b, at these points. low, high: breakpoints, between which
+    or near which the minimum is. allowed: how much the result may be above it, by its value.
+    """
+    if not low <= high:  # no row costs anything
+        return 0.0
+    while True:
+        points = np.linspace(low, high, POINTS)
+        values, slopes = losses(points)
+        best, width = int(values.argmin()), high - low
+        if (slopes[0] > 0 or slopes[-1] < 0) and 0 < width < 1e6:
+            low, high = low - width * (slopes[0] > 0), high + width * (slopes[-1] < 0)
+            continue
+        # The slope never falls: the minimum is where its sign changes.
+        k = min(max(int(np.searchsorted(slopes, 0.0)), 1), POINTS - 1)
+        low, high = float(points[k - 1]), float(points[k])
+        left = float(values[best]) - _lowest(points, values, slopes, k)
+        close = high - low <= 1e-12 * max(1.0, abs(low))
+        if close or left <= allowed(float(values[best])):
+            return float(points[best])
+
+
+def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:
+    """What a convex function can be at least between two points, by its tangents there."""
+    a, c, fa, fc, sa, sc = (
+        points[k - 1], points[k], values[k - 1], values[k], slopes[k - 1], slopes[k],
+    )  # fmt: skip
+    if sc <= sa:
+        return float(min(fa, fc))
+    x = min(max((fa - fc + sc * c - sa * a) / (sc - sa), a), c)
+    return float(max(fa + sa * (x - a), fc + sc * (x - c)))
 
 
 def widest_bias(scores: Array, y: Array, cost: Array) -> float:

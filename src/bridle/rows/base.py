@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
-from bridle.objective.losses import Loss, weighted_sum
+from bridle.objective.losses import Loss, inner, weighted_sum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
 from bridle.objective.scaling import costs
@@ -329,6 +329,16 @@ def bias_bracket(piece: Piece, loss: Loss, scores: Array) -> tuple[float, float]
     """From the least to the largest breakpoint of a free bias."""
     points = (loss.target * piece.y - piece.unshifted(scores))[piece.cost > 0]
     return (float(points.min()), float(points.max())) if len(points) else (np.inf, -np.inf)
+
+
+def losses_at(piece: Piece, loss: Loss, scores: Array, biases: Array) -> tuple[Array, Array]:
+    """sum C_i loss with each of these biases added to the scores, and its slope in the bias."""
+    values, slopes = np.zeros(len(biases)), np.zeros(len(biases))
+    for k, b in enumerate(biases):
+        margins = piece.margins(scores + b)
+        values[k] = weighted_sum(piece.cost, loss.value(margins))
+        slopes[k] = -inner(piece.cost * loss.slope(margins), piece.y)
+    return values, slopes
 
 
 def total(parts: Iterable[Judged]) -> Judged:

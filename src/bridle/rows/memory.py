@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -16,6 +17,7 @@ from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.matrix.labels import check_labels, check_targets, check_weights
 from bridle.matrix.threads import check_threads
 from bridle.objective.best_scale import best_scale
+from bridle.objective.bias import held_bias
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
@@ -323,6 +325,28 @@ class MemorySides:
     def best_bias(self, scores: Array) -> float:
         """The free bias that is best for these scores."""
         return self.loss.best_bias(self.piece.unshifted(scores), self.y, self.piece.cost)
+
+    def held_bias(self, w: Array, excess: float) -> float:
+        """For these joined weights: see `bridle.objective.bias.held_bias`."""
+        scores = self.piece.unshifted(self.rows.scores(w))
+        return held_bias(self.loss, self.y, self.piece.cost, scores, excess)
+
+    def each_piece(self) -> Iterator[Piece]:
+        """All rows, some at a time."""
+        yield self.piece
+
+    def at_cost(self, shares: Array) -> Array:
+        """C_i times these numbers; those that were given may be overwritten."""
+        return self.piece.cost * shares
+
+    def share_of_cost(self, alpha: Array) -> Array:
+        """alpha_i / C_i, 0 where C_i is."""
+        cost = self.piece.cost
+        return np.divide(alpha, cost, out=np.zeros(len(cost)), where=cost > 0)
+
+    def balance_of(self, alpha: Array) -> float:
+        """Sum alpha_i y_i."""
+        return inner(alpha, self.y)
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
         point = self.feasible(iterate)

@@ -26,6 +26,7 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
+from bridle.objective.bias import held_bias
 from bridle.objective.kernels.rbf import Rbf
 from bridle.objective.losses import inner
 from bridle.problems.base import KERNEL
@@ -33,7 +34,6 @@ from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.rows.gram import kernel_matrix
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.kernel_stochastic import check_range
-from bridle.solvers.shared.stochastic import held_bias
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -85,7 +85,7 @@ class BudgetedPegasos(Solver):
                 rng.permutation(order)
                 if free:
                     balance = inner(run.counts * problem.cost, problem.y)
-                    run.b = held_bias(problem, scores, balance)
+                    run.b = held_bias(problem.loss, problem.y, problem.cost, scores, -balance)
             n = steps_until_yield(pace, step, m - step % m)
             for begin in range(step, step + n, AHEAD):
                 end = min(begin + AHEAD, step + n)

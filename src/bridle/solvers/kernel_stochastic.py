@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.objective.bias import held_bias
 from bridle.problems.base import KERNEL
 from bridle.problems.kernel import Expansion, KernelIterate
 from bridle.solvers.base import Iterates, Solver, steps_until_yield
 from bridle.solvers.norma import decay_of, lifetime
-from bridle.solvers.shared.stochastic import held_bias
 
 if TYPE_CHECKING:
     from bridle.problems.kernel import KernelProblem
@@ -112,7 +112,7 @@ class _KernelSteps(Solver):
             n = steps_until_yield(pace, step, per_epoch - step % per_epoch, batch)
             if holds and step % per_epoch == 0:
                 balance = (warm + step) / per_epoch * float(c.sum())
-                steps.bias = held_bias(problem, scores, balance)
+                steps.bias = held_bias(problem.loss, problem.y, problem.cost, scores, -balance)
             steps.run(n, rng)
             step += n
             steps.coefficients(c)

@@ -42,7 +42,8 @@ class MarginPerceptron(Perceptron):
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """The perceptron's, with a threshold fit for the length of the rows."""
-        longest = float(problem.squared_norms.max()) or 1.0
+        norms = (float(piece.rows.squared_norms.max()) for piece in problem.sides.each_piece())
+        longest = max(norms) or 1.0
         scaled = replace(self, margin=self.margin * longest)
         yield from super(MarginPerceptron, scaled).iterates(
             problem, start=start, rng=rng, pace=pace

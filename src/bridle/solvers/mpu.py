@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES, Piece
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
-from bridle.solvers.shared.stochastic import bucket_size, check_counts
+from bridle.solvers.shared.stochastic import bucket_size, check_counts, steps_on
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -43,6 +46,7 @@ class MarginPerceptronUnlearning(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "mpu"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
     no_free_bias: ClassVar[str] = (
         "it changes one dual variable at a time, and sum alpha_i y_i = 0 needs two"
     )
@@ -56,23 +60,21 @@ class MarginPerceptronUnlearning(Solver):
         """One iterate after each epoch, or sooner if the pace asks for it."""
         m = problem.n_rows
         quanta = float(self.quanta) if start is None else max(2.0**20, self.quanta)
-        alpha = problem.start_alpha(start)
-        held = np.zeros(m)
-        np.divide(alpha, problem.cost, out=held, where=problem.cost > 0)
-        held = np.rint(quanta * held)
-        alpha = problem.cost * (held / quanta)
+        held = np.rint(quanta * problem.sides.share_of_cost(problem.start_alpha(start)))
+        alpha = problem.sides.at_cost(held / quanta)
         w = problem.join(problem.weights(alpha), problem.intercept(alpha))
-        steps = _core.steps.margin_perceptron_unlearning(
-            problem.rows.view, problem.signed_cost, problem.squared_norms, w, held, quanta,
-            self.many, bucket_size(m, self.bucket),
-        )  # fmt: skip
-        coarseness = float(problem.cost**2 @ problem.squared_norms)
-        step = 0
+        steps = self._steps(problem, w, held, quanta)
+        steps.total = float(alpha.sum())
+        coarseness = sum(
+            float(piece.cost**2 @ piece.rows.squared_norms) for piece in problem.sides.each_piece()
+        )
+        shares, step = np.empty(m), 0
         while True:
             n = steps_until_yield(pace, step, m - step % m)
             steps.run(n, rng)
             step += n
-            steps.output(w, alpha)
+            steps.output(w, shares)
+            alpha = problem.sides.at_cost(shares)
             gap, dual = steps.gap, steps.dual
             primal = dual + gap
             yield Iterate(
@@ -83,3 +85,18 @@ class MarginPerceptronUnlearning(Solver):
             if settled and quanta < MOST_QUANTA:
                 quanta *= 2
                 steps.halve_quanta()
+
+    def _steps(self, problem: LinearProblem, w: Array, held: Array, quanta: float) -> Any:
+        def make(piece: Piece) -> Any:
+            return _core.steps.margin_perceptron_unlearning(
+                piece.rows.view, piece.signed_cost, piece.rows.squared_norms, w, held, quanta,
+                self.many, bucket_size(problem.n_rows, self.bucket),
+            )  # fmt: skip
+
+        def enter(steps: Any, piece: Piece) -> Any:
+            steps.enter(
+                piece.rows.view, piece.signed_cost, piece.rows.squared_norms, piece.where.start
+            )
+            return piece
+
+        return steps_on(problem, make, enter)

@@ -13,11 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from bridle import _core
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
-from bridle.solvers.shared.stochastic import bucket_size, check_counts, start_weights
+from bridle.solvers.shared.stochastic import (
+    bucket_size,
+    check_counts,
+    perceptron_steps,
+    start_weights,
+)
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -30,6 +36,7 @@ class Perceptron(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "perceptron"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
     no_free_bias: ClassVar[str] = (
         "its w has no length of its own for a best b to belong to; a perceptron's bias is a "
         "constant feature, bias='regularised'"
@@ -50,13 +57,10 @@ class Perceptron(Solver):
         """One iterate after each epoch, or sooner; ends after an epoch without an update."""
         m = problem.n_rows
         w, _ = start_weights(problem, start)
-        weight = problem.cost / problem.C
-        counts = np.zeros(m)
-        np.divide(problem.start_alpha(start), weight, out=counts, where=weight > 0)
-        steps = _core.steps.margin_perceptron(
-            problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, w, counts,
-            offset=self.threshold(), slope=0.0, presented=0, repeat=1, repeats="exact",
-            sampling="epochs", bucket=bucket_size(m, self.bucket),
+        counts = problem.C * problem.sides.share_of_cost(problem.start_alpha(start))
+        steps = perceptron_steps(
+            problem, w, counts, offset=self.threshold(), slope=0.0, presented=0, repeat=1,
+            repeats="exact", sampling="epochs", bucket=bucket_size(m, self.bucket),
         )  # fmt: skip
         step = quiet = 0
         while quiet < m:
@@ -66,6 +70,6 @@ class Perceptron(Solver):
             quiet = 0 if steps.updates else quiet + n
             steps.output(w, counts)
             # On the ray through the counts the dual is highest at s = sum alpha / |w|^2.
-            ray = weight * counts
+            ray = problem.sides.at_cost(counts / problem.C)
             s = float(ray.sum()) / steps.squared_norm if steps.squared_norm > 0 else 0.0
             yield Iterate(step, step / m, *problem.split(w), s * ray, direction=True)

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
+from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES, Piece
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import (
     bucket_size,
     check_counts,
     check_positive,
     start_weights,
+    steps_on,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ class SgdQn(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd-qn"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
     no_free_bias: ClassVar[str] = (
         "the rate of a feature lies between bounds that its regulariser gives, and b has none"
     )
@@ -64,11 +69,7 @@ class SgdQn(Solver):
             eta0 /= 1 + problem.lam * eta0 * m  # as if an epoch had passed
         nnz = max(1.0, problem.rows.nnz / m)
         skip = self.skip or max(1, round(16 * problem.n_features / nnz))
-        steps = _core.steps.sgd_qn(
-            problem.rows.view, problem.loss.struct, problem.signed_cost / problem.C,
-            start_weights(problem, start)[0], problem.lam, eta0, skip, "epochs",
-            bucket_size(m, self.bucket), problem.targets,
-        )  # fmt: skip
+        steps = self._steps(problem, start_weights(problem, start)[0], eta0, skip)
         w = np.zeros(problem.n_features + 1)
         step = 0
         while True:
@@ -77,3 +78,18 @@ class SgdQn(Solver):
             step += n
             steps.weights(w)
             yield Iterate(step, step / m, *problem.split(w))
+
+    def _steps(self, problem: LinearProblem, w: Array, eta0: float, skip: int) -> Any:
+        def make(piece: Piece) -> Any:
+            return _core.steps.sgd_qn(
+                piece.rows.view, problem.loss.struct, piece.signed_cost / problem.C, w,
+                problem.lam, eta0, skip, "epochs", bucket_size(problem.n_rows, self.bucket),
+                piece.targets,
+            )  # fmt: skip
+
+        def enter(steps: Any, piece: Piece) -> Any:
+            weight = piece.signed_cost / problem.C
+            steps.enter(piece.rows.view, weight, piece.targets)
+            return piece, weight
+
+        return steps_on(problem, make, enter)

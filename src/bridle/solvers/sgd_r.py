@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import STEPS
 from bridle.solvers.sgd_s import SgdS
 from bridle.solvers.shared.stochastic import Sampling
 
@@ -21,4 +23,5 @@ class SgdR(SgdS):
     """Stochastic gradient descent in margin-perceptron form, on rows drawn at random."""
 
     name: ClassVar[str] = "sgd-r"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, STEPS})
     sampling: ClassVar[Sampling] = "iid"

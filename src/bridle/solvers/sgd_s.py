@@ -24,15 +24,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from bridle import _core
-from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
+from bridle.problems.base import WEIGHTS
+from bridle.rows.base import RANGES
 from bridle.solvers.base import Iterates, Pace, Solver, steps_until_yield
 from bridle.solvers.shared.stochastic import (
     Sampling,
     bucket_size,
     check_counts,
     check_positive,
-    held_bias,
+    perceptron_steps,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class SgdS(Solver):
     bucket: int = 32
 
     name: ClassVar[str] = "sgd-s"
+    needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, RANGES})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     sampling: ClassVar[Sampling] = "epochs"
 
@@ -69,10 +71,9 @@ class SgdS(Solver):
         repeat, how = self.repeats()
         m, lam = problem.n_rows, problem.lam
         a, counts, presented = _start(problem, start, repeat(1))
-        steps = _core.steps.margin_perceptron(
-            problem.rows.view, problem.signed_cost / problem.C, problem.squared_norms, a, counts,
-            offset=0.0, slope=lam, presented=presented, repeat=repeat(1), repeats=how,
-            sampling=self.sampling, bucket=bucket_size(m, self.bucket),
+        steps = perceptron_steps(
+            problem, a, counts, offset=0.0, slope=lam, presented=presented, repeat=repeat(1),
+            repeats=how, sampling=self.sampling, bucket=bucket_size(m, self.bucket),
         )  # fmt: skip
         step, whole, free = 0, presented, problem.bias == "free"
         while True:
@@ -81,9 +82,9 @@ class SgdS(Solver):
                 L = repeat(step // m + 1)
                 steps.set_repeat(L)
                 if free:
-                    w = a[:-1] / (lam * max(1, steps.presented))
-                    balance = inner(problem.signed_cost, counts) / L
-                    steps.bias = held_bias(problem, problem.scores(w), balance)
+                    w = a / (lam * max(1, steps.presented))
+                    balance = problem.sides.balance_of(problem.sides.at_cost(counts)) / L
+                    steps.bias = problem.sides.held_bias(w, -balance)
                 whole += m * L
             n = steps_until_yield(pace, step, m - step % m)
             steps.run(n, rng)
@@ -92,7 +93,7 @@ class SgdS(Solver):
             t = steps.presented
             # Complete epochs are within the box; an incomplete one counts as if it were complete.
             # The quotient first: rounded, it is still at most 1.
-            alpha = problem.cost * (counts * m / (t if self.sampling == "iid" else whole))
+            alpha = problem.sides.at_cost(counts * m / (t if self.sampling == "iid" else whole))
             yield Iterate(
                 step, step / m, *problem.split(a / (lam * t), steps.bias), alpha,
                 gap_estimate=self._estimate(steps, lam, n),
@@ -112,13 +113,13 @@ def _start(
     problem: LinearProblem, start: Any, repeat: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], int]:
     """a, the updates of each row and t. A warm start counts as one complete epoch."""
-    zeros = np.zeros(problem.n_features + 1), np.zeros(problem.n_rows)
     if start is None:
-        return *zeros, 0
+        return np.zeros(problem.n_features + 1), np.zeros(problem.n_rows), 0
     presented = problem.n_rows * repeat
     if start.alpha is None:
-        return problem.join(start.w, start.b) * (problem.lam * presented), zeros[1], presented
+        joined = problem.join(start.w, start.b)
+        return joined * (problem.lam * presented), np.zeros(problem.n_rows), presented
     alpha = problem.start_alpha(start)
-    counts = repeat * np.divide(alpha, problem.cost, out=zeros[1], where=problem.cost > 0)
     joined = problem.join(problem.weights(alpha), problem.intercept(alpha))
+    counts = repeat * problem.sides.share_of_cost(alpha)
     return joined * (problem.lam * presented), counts, presented

@@ -27,6 +27,7 @@ from bridle.rows.base import (
     bias_bracket,
     judge_piece,
     loss_at,
+    losses_at,
     quick_error,
     total,
 )
@@ -307,12 +308,10 @@ class Part:
 
     def losses(self, run: int, biases: Array) -> tuple[Array, Array]:
         """Sum C_i loss at the scores last judged, for each bias, and its slope."""
-        values, slopes = np.zeros(len(biases)), np.zeros(len(biases))
-        for own in self.runs[run].states:
-            for k, b in enumerate(biases):
-                margins = own.piece.margins(own.look.scores + b)
-                values[k] += weighted_sum(own.cost, own.loss.value(margins))
-                slopes[k] -= inner(own.cost * own.loss.slope(margins), own.y)
+        found = [
+            losses_at(own.piece, own.loss, own.look.scores, biases) for own in self.runs[run].states
+        ]
+        values, slopes = np.sum(found, axis=0)
         return values, slopes
 
     def judged_loss(self, run: int, b: float) -> Interval:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
+from bridle.objective.bias import narrowed_bias
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import Findings, Judged, balance, total
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
     from bridle.rows.cluster.sides import ClusterSides
 
 
-# A free bias is looked for on so many points at once, until no other could be better by more than
-# this part of the gap.
-BIAS_POINTS = 16
-
+# A free bias is looked for until no other could be better by more than this part of the gap.
 BIAS_ACCURACY = 0.01
+
 _numbers = itertools.count()
 
 
@@ -147,22 +146,17 @@ class ClusterRun:
 
     def _best_bias(self, judged: Judged, half: float) -> float:
         """The best bias for the scores that were judged, by narrowing a bracket."""
-        low, high = judged.bracket
         dual = judged.dual().middle
-        while True:
-            points = np.linspace(low, high, BIAS_POINTS)
+
+        def losses(points: Array) -> tuple[Array, Array]:
             answers = self.parts.call("losses", self.number, points)
-            values = np.sum([answer[0] for answer in answers], axis=0)
-            slopes = np.sum([answer[1] for answer in answers], axis=0)
-            best = int(values.argmin())
-            # The slope never falls: the minimum is where its sign changes.
-            k = min(max(int(np.searchsorted(slopes, 0.0)), 1), BIAS_POINTS - 1)
-            low, high = points[k - 1], points[k]
-            bound = _lowest(points, values, slopes, k)
-            left = values[best] - bound
-            accurate = left <= BIAS_ACCURACY * max(half + values[best] - dual, 0.0)
-            if accurate or high - low <= 1e-12 * max(1.0, abs(low)):
-                return float(points[best])
+            values, slopes = zip(*answers, strict=True)
+            return np.sum(values, axis=0), np.sum(slopes, axis=0)
+
+        def allowed(loss: float) -> float:
+            return BIAS_ACCURACY * max(half + loss - dual, 0.0)
+
+        return narrowed_bias(losses, *judged.bracket, allowed)
 
     def _resident(self, snapshot: int, judged: Judged) -> ResidentAlpha:
         alpha = ResidentAlpha(self.sides, snapshot, judged)
@@ -229,14 +223,3 @@ def _with_constant(judged: Judged, scale: float) -> Judged:
     weight = judged.balance * scale
     judged.w_alpha[-1] = weight.middle
     return replace(judged, drift=judged.drift + weight.width)
-
-
-def _lowest(points: Array, values: Array, slopes: Array, k: int) -> float:
-    """What a convex function can be at least between two points, by its tangents there."""
-    a, c, fa, fc, sa, sc = (
-        points[k - 1], points[k], values[k - 1], values[k], slopes[k - 1], slopes[k],
-    )  # fmt: skip
-    if sc <= sa:
-        return float(min(fa, fc))
-    x = min(max((fa - fc + sc * c - sa * a) / (sc - sa), a), c)
-    return float(max(fa + sa * (x - a), fc + sc * (x - c)))

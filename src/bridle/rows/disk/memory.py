@@ -31,7 +31,7 @@ _WEIGHT_VECTORS = 20  # float64 vectors of the width of the data, at the worst m
 
 # float64 vectors of the length of the data, at the worst moment: alpha of the solver, of the point
 # that is being judged, of the best one so far, and of the start.
-_ROW_VECTORS = 4
+ROW_VECTORS = 4
 
 _PER_ROW = 160  # bytes beside a row in use: labels, costs, scores, the solver's record
 _MOST_BUFFERS = 6
@@ -82,13 +82,18 @@ class MemoryPlan:
     vectors_on_disk: bool
 
     @classmethod
-    def of(cls, rows: ArrowRows, ranges: list[RowRange], memory: int) -> MemoryPlan:
-        """How to keep within so many bytes; ValueError if that cannot be."""
+    def of(
+        cls, rows: ArrowRows, ranges: list[RowRange], memory: int, row_vectors: int = ROW_VECTORS
+    ) -> MemoryPlan:
+        """How to keep within so many bytes; ValueError if that cannot be.
+
+        row_vectors: of the length of the data, in float64.
+        """
         sizes = [rows.range_bytes(part) + 64 for part in ranges]
         working = 2 * _PER_ROW * max(part.n_rows for part in ranges)
         program = -(-resident_bytes() // _GRAIN) * _GRAIN + _SLACK
         fixed = program + 8 * _WEIGHT_VECTORS * (rows.n_features + 1) + working
-        vectors = (8 * _ROW_VECTORS + 2) * rows.n_rows  # and a byte or two of flags
+        vectors = (8 * row_vectors + 2) * rows.n_rows  # and a byte or two of flags
         largest = max(sizes)
         everything = sum(sizes) + 32 * rows.n_rows
         if fixed + vectors + everything <= memory:

@@ -16,7 +16,7 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.threads import Threads, check_threads
 from bridle.rows.base import DESCENT
 from bridle.rows.base import RANGES as IN_RANGES
-from bridle.rows.disk.memory import MemoryPlan, RowVectors
+from bridle.rows.disk.memory import ROW_VECTORS, MemoryPlan, RowVectors
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ class DiskRows:
     """The rows of a file in ranges, which come in any order, within the memory that is allowed.
 
     memory: bytes; None maps the file and leaves it to the system what of it is in memory. constant:
-    the value of the constant feature.
+    the value of the constant feature. row_vectors: that solvers need at the worst moment.
     """
 
     offers = frozenset({IN_RANGES, DESCENT})
@@ -61,12 +61,15 @@ class DiskRows:
         constant: float = 0.0,
         memory: int | None = None,
         n_threads: int | None = None,
+        row_vectors: int = ROW_VECTORS,
     ) -> None:
         self.source, self.constant = source, constant
         self.n_threads = check_threads(n_threads)
         self.ranges = source.ranges(_range_bytes(int(source.batch_bytes.sum())))
         self.sizes = np.array([source.range_bytes(rows) for rows in self.ranges], np.int64)
-        self.plan = None if memory is None else MemoryPlan.of(source, self.ranges, memory)
+        self.plan = None
+        if memory is not None:
+            self.plan = MemoryPlan.of(source, self.ranges, memory, row_vectors)
         self.vectors = RowVectors(
             source.n_rows, self.plan is not None and self.plan.vectors_on_disk
         )
@@ -88,6 +91,19 @@ class DiskRows:
             return (make(self._kept(k)) for k in wanted)
         self.source.expect_reads(in_order=order is None)
         return self._read_ahead(wanted, make)
+
+    def labels(self) -> Iterator[tuple[slice, NDArray[Any], Array | None]]:
+        """Of each range its rows, their labels and their weights; reads nothing else of them."""
+        batch, labels, weight = -1, np.empty(0), None
+        for rows in self.ranges:
+            if rows.batch != batch:
+                batch = rows.batch
+                labels = self.source.column(batch, "label")
+                if self.source.has_weight:
+                    weight = self.source.column(batch, "weight").astype(np.float64)
+            first, inside = int(self.source.batch_rows[batch]), slice(rows.begin, rows.end)
+            where = slice(first + rows.begin, first + rows.end)
+            yield where, labels[inside], None if weight is None else weight[inside]
 
     def __len__(self) -> int:
         return len(self.ranges)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.labels import check_targets
+from bridle.objective.bias import narrowed_bias
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
@@ -27,18 +28,28 @@ from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import (
     Findings,
     Judged,
+    Pass,
     Piece,
+    balance,
+    bias_bracket,
     dual_share,
     judge_piece,
     loss_at,
+    losses_at,
     quick_drift,
     quick_error,
+    scaled,
     total,
 )
 from bridle.rows.disk.memory import RowVectors
 from bridle.rows.disk.ranges import DiskRows, Range
 from bridle.rows.memory import FAR, NEAR, MemoryRows
 from numpy.typing import NDArray
+
+# A free bias is looked for until no other could be better by more than this part of the gap.
+BIAS_ACCURACY = 0.01
+
+_NONE: Array = np.empty(0)
 
 
 class DiskSides:
@@ -116,14 +127,30 @@ class DiskSides:
 
     def pieces(self, order: Any = None) -> Iterator[tuple[Range, Piece]]:
         """The rows of these ranges, or of all."""
-        return self.rows.each(self._piece, order)
+        return self.rows.each(
+            lambda part: (part, self.piece(part.rows, part.where, part.labels, part.weight)), order
+        )
 
-    def _piece(self, part: Range) -> tuple[Range, Piece]:
+    def piece(self, rows: Any, where: slice, labels: NDArray[Any], weight: Array | None) -> Piece:
+        """Some rows with their signs and costs."""
         if self.loss.residual:
-            labels = check_targets(part.labels, len(part.labels))
+            labels = check_targets(labels, len(labels))
         else:
-            labels = np.where(part.labels == self.positive, 1.0, -1.0)
-        return part, Piece.of(part.rows, labels, self.C, part.weight, self.loss, part.where)
+            labels = np.where(labels == self.positive, 1.0, -1.0)
+        return Piece.of(rows, labels, self.C, weight, self.loss, where)
+
+    def bare_pieces(self) -> Iterator[Piece]:
+        """The signs and the costs of all rows, without their features, which are not read."""
+        return (self.piece(self.rows, *known) for known in self.rows.labels())
+
+    @property
+    def free(self) -> bool:
+        """Whether the bias is not penalised."""
+        return self.bias_precision == 0.0
+
+    def each_piece(self) -> Iterator[Piece]:
+        """As in memory, range by range."""
+        return (piece for _, piece in self.pieces())
 
     def first_piece(self) -> Piece:
         """Some rows, to see of what kind they are."""
@@ -171,13 +198,19 @@ class DiskSides:
         return rescaled(alpha, self.loss.lower(cost), self.loss.upper(cost), ratio, self.loss)
 
     def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
-        return sum((self._loss_of(piece, joined) for _, piece in self.pieces()), start=ZERO)
+        b = b if self.free else 0.0
+        return sum((self._loss_of(piece, joined, b) for _, piece in self.pieces()), start=ZERO)
 
-    def _loss_of(self, piece: Piece, joined: Array) -> Interval:
+    def _loss_of(self, piece: Piece, joined: Array, b: float) -> Interval:
         error = quick_error(piece.rows, joined)
-        return loss_at(piece, self.loss, piece.rows.scores(joined), error)
+        look = Pass(joined, 0.0, piece.rows.scores(joined), error).shifted(b)
+        return loss_at(piece, self.loss, look.scores, look.error)
 
     def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
+        return self.sums(alpha).balanced() if self.free else self.sums(alpha)
+
+    def sums(self, alpha: Array) -> Judged:
+        """The same of a point that need not be balanced: where a descent begins."""
         return total(self._dual_shares(alpha))
 
     def _dual_shares(self, alpha: Array) -> Iterator[Judged]:
@@ -192,38 +225,105 @@ class DiskSides:
         return True
 
     def is_feasible(self, alpha: Array, rounding: float) -> bool:  # noqa: D102
-        slack = rounding * self.C
-        for _, piece in self.pieces():
+        slack, balance, size = rounding * self.C, 0.0, 0.0
+        for piece in self.bare_pieces():
             inside = alpha[piece.where]
             if (inside < piece.lower - slack).any() or (inside > piece.upper + slack).any():
                 return False
-        return True
+            balance, size = balance + inner(inside, piece.y), size + float(np.abs(inside).sum())
+        return not self.free or abs(balance) <= rounding * size
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One pass; a point that has to move far to become feasible costs two more."""
         alpha, own = self.vectors.zeros(), iterate.alpha
-        judged = total(self._shares(alpha, own, joined))
+        looks = self._looks()
+        judged = total(self._shares(alpha, own, joined, self._scales(own), looks))
+        b = iterate.b
+        if self.free:
+            assert looks is not None
+            half, dual = 0.5 * inner(joined, joined), judged.balanced().dual().middle
+            if not iterate.own_bias:
+                b = looks.best_bias(
+                    judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0)
+                )
+            loss, errors = looks.loss(b)
+            judged = replace(judged.balanced(), loss=loss, errors=errors)
         primal = 0.5 * inner(joined, joined) + judged.loss.high
         self.best_judged = min(self.best_judged, (primal, judged.errors))
-        far = own is None or judged.moved > FAR * judged.total.high
+        far = own is None or judged.shifted > FAR * judged.total.high
         repaired = far or judged.moved > NEAR * judged.total.high
         loss = judged.loss
         if far:
-            self._ascend(alpha, judged, iterate)
+            self._ascend(alpha, judged, replace(iterate, b=b))
             judged = self.dual_sums(alpha)
-        return Findings(joined, iterate.b, loss, judged, alpha, repaired)
+        return Findings(joined, b, loss, judged, alpha, repaired)
 
-    def _shares(self, alpha: Array, own: Array | None, joined: Array) -> Iterator[Judged]:
+    def _scales(self, own: Array | None) -> tuple[float, float]:
+        """What makes up for a free bias: see `bridle.rows.base.balance`."""
+        if not self.free or own is None:
+            return 1.0, 1.0
+        up = down = 0.0
+        for piece in self.bare_pieces():
+            signed = piece.clipped(own[piece.where]) * piece.y
+            up += float(signed[signed > 0].sum())
+            down -= float(signed[signed < 0].sum())
+            self.vectors.release(own)
+        return balance(up, down)
+
+    def _looks(self) -> _Looks | None:
+        return _Looks(self, self.vectors.zeros()) if self.free else None
+
+    def _shares(
+        self, alpha: Array, own: Array | None, joined: Array, scales: tuple[float, float],
+        looks: _Looks | None,
+    ) -> Iterator[Judged]:  # fmt: skip
         """Of each range; alpha is filled with the point that is judged."""
         for _, piece in self.pieces():
             mine = None if own is None else own[piece.where]
             share, alpha[piece.where], look = judge_piece(
-                piece, self.loss, mine, joined, 0.0, (1.0, 1.0)
+                piece, self.loss, mine, joined, 0.0, scales
             )
-            errors = int(np.count_nonzero((look.scores > 0) != (piece.y > 0)))
-            loss = loss_at(piece, self.loss, look.scores, look.error)
-            yield replace(share, loss=loss, errors=errors)
+            if looks is not None:
+                looks.keep(piece, look)
+                yield replace(share, bracket=bias_bracket(piece, self.loss, look.scores))
+            else:
+                errors = int(np.count_nonzero((look.scores > 0) != (piece.y > 0)))
+                loss = loss_at(piece, self.loss, look.scores, look.error)
+                yield replace(share, loss=loss, errors=errors)
             self.vectors.release(alpha, own)
+
+    def best_bias(self, scores: Array) -> float:
+        """The free bias that is best for these scores."""
+        looks = _Looks(self, scores)
+        return looks.best_bias(looks.bracket())
+
+    def held_bias(self, w: Array, excess: float) -> float:
+        """As in memory."""
+        looks = _Looks(self, self.vectors.zeros())
+        for part in self.rows.parts():
+            part.rows.scores(w, looks.scores[part.where])
+        return looks.best_bias(looks.bracket(), excess=excess if self.loss.unit_slope else 0.0)
+
+    def at_cost(self, shares: Array) -> Array:
+        """As in memory; the array is the one that was given."""
+        return self._times(shares, lambda piece: piece.cost)
+
+    def share_of_cost(self, alpha: Array) -> Array:
+        """As in memory; the array is the one that was given."""
+
+        def inverse(piece: Piece) -> Array:
+            return np.divide(1.0, piece.cost, out=np.zeros(len(piece.y)), where=piece.cost > 0)
+
+        return self._times(alpha, inverse)
+
+    def balance_of(self, alpha: Array) -> float:
+        """As in memory."""
+        return math.fsum(inner(alpha[piece.where], piece.y) for piece in self.bare_pieces())
+
+    def _times(self, vector: Array, factor: Callable[[Piece], Array]) -> Array:
+        for piece in self.bare_pieces():
+            vector[piece.where] *= factor(piece)
+        return vector
 
     def zeros(self) -> Array:  # noqa: D102
         return self.vectors.zeros()
@@ -231,7 +331,10 @@ class DiskSides:
     def descent(
         self, sums: Judged | None, bias: float, n_blocks: int = 1
     ) -> _core.steps.StreamedDcd:
-        """Dual coordinate descent from the dual point that these are the sums of, or from zero."""
+        """Dual coordinate descent from the dual point that these are the sums of, or from zero.
+
+        The sums are those of the point as it is, before it is balanced for a free bias.
+        """
         from_zero = sums is None
         if sums is None:
             sums = Judged(np.zeros(self.rows.n_features + 1), 0.0, ZERO, ZERO, ZERO)
@@ -245,7 +348,7 @@ class DiskSides:
         )  # fmt: skip
 
     def _ascend(self, alpha: Array, sums: Judged, iterate: Iterate) -> None:
-        """One pass of coordinate ascent, from a point inside the box."""
+        """One pass of coordinate ascent, from a point inside the box to one that is balanced."""
         descent, rng = self.descent(sums, iterate.b), _core.Rng(iterate.step)
         for _, piece in self.pieces():
             mine = np.array(alpha[piece.where])
@@ -256,6 +359,10 @@ class DiskSides:
             )  # fmt: skip
             alpha[piece.where] = piece.clipped(mine)
             self.vectors.release(alpha)
+        if (scales := self._scales(alpha)) != (1.0, 1.0):
+            for piece in self.bare_pieces():
+                alpha[piece.where] = scaled(np.array(alpha[piece.where]), piece.y, scales)
+                self.vectors.release(alpha)
 
     def error_rate(self, coef: Array, intercept: Array, classes: NDArray[Any]) -> float:
         """The share of rows that these weights misclassify, one row of them for each problem."""
@@ -265,6 +372,58 @@ class DiskSides:
         wrong = 0
         for part in self.rows.parts():
             scores = part.rows.scores_of_all(W)
+            scores = scores if self.rows.constant else scores + intercept
             best = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
             wrong += int(np.count_nonzero(classes[best] != part.labels))
         return wrong / self.rows.n_rows
+
+
+class _Looks:
+    """The scores of all rows, without their bias, for problems whose bias is free."""
+
+    def __init__(self, sides: DiskSides, scores: Array) -> None:
+        self.sides, self.scores = sides, scores
+        self.errors: dict[int, Any] = {}  # of the scores of each range, by its first row
+
+    def keep(self, piece: Piece, look: Pass) -> None:
+        """Of a range."""
+        self.scores[piece.where] = look.scores
+        self.errors[piece.where.start] = look.error
+        self.sides.vectors.release(self.scores)
+
+    def bracket(self) -> tuple[float, float]:
+        """From the least to the largest breakpoint."""
+        found = [
+            bias_bracket(piece, self.sides.loss, self.scores[piece.where])
+            for piece in self.sides.bare_pieces()
+        ]
+        return min(low for low, _ in found), max(high for _, high in found)
+
+    def best_bias(
+        self,
+        bracket: tuple[float, float],
+        allowed: Callable[[float], float] = lambda loss: 0.0,
+        excess: float = 0.0,
+    ) -> float:
+        """Whose loss may be more than the least by what is allowed; excess: see `hinge_bias`."""
+
+        def losses(points: Array) -> tuple[Array, Array]:
+            values, slopes = excess * points, np.full(len(points), excess)
+            for piece in self.sides.bare_pieces():
+                own = losses_at(piece, self.sides.loss, self.scores[piece.where], points)
+                values, slopes = values + own[0], slopes + own[1]
+                self.sides.vectors.release(self.scores)
+            return values, slopes
+
+        return narrowed_bias(losses, *bracket, allowed)
+
+    def loss(self, b: float) -> tuple[Interval, int]:
+        """Sum C_i loss with this bias, and how many rows are on the wrong side."""
+        found, errors = ZERO, 0
+        for piece in self.sides.bare_pieces():
+            look = Pass(_NONE, 0.0, self.scores[piece.where], self.errors[piece.where.start])
+            shifted = look.shifted(b)
+            found = found + loss_at(piece, self.sides.loss, shifted.scores, shifted.error)
+            errors += int(np.count_nonzero((shifted.scores > 0) != (piece.y > 0)))
+            self.sides.vectors.release(self.scores)
+        return found, errors

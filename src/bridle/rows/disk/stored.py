@@ -15,7 +15,7 @@ from bridle.files.atomic import StrPath
 from bridle.files.fingerprint import fingerprint_of
 from bridle.objective.bias import Bias, bias_precision
 from bridle.objective.losses import Loss
-from bridle.rows.disk.memory import parse_size
+from bridle.rows.disk.memory import ROW_VECTORS, parse_size
 from bridle.rows.disk.ranges import DiskRows, labels_of
 from bridle.rows.disk.sides import DiskSides
 
@@ -92,11 +92,13 @@ def sides_of(
 ) -> DiskSides:
     """The rows as one problem sees them: the label `positive` against the rest."""
     stored = as_stored(rows, y, sample_weight)
-    if bias == "free" or np.isinf(C):
-        what = "a free bias" if bias == "free" else "the hard margin"
-        raise ValueError(f"{what} needs all rows in memory; here they are read in batches")
+    if np.isinf(C):
+        raise ValueError("the hard margin needs all rows in memory; here they are read in batches")
     constant = bias_scale if bias == "regularised" else 0.0
-    disk = DiskRows(stored.source, constant=constant, memory=stored.memory, n_threads=n_threads)
+    disk = DiskRows(
+        stored.source, constant=constant, memory=stored.memory, n_threads=n_threads,
+        row_vectors=ROW_VECTORS + (bias == "free"),
+    )  # fmt: skip
     precision = bias_precision(bias, bias_scale)
     label = 0.0 if loss.residual else _positive(stored, positive)
     return DiskSides(disk, label, C, loss, precision, stored.classes)

@@ -19,8 +19,7 @@ import numpy as np
 from bridle import _core
 from bridle.errors import DivergenceError
 from bridle.matrix.arrays import Array
-from bridle.objective.bias import hinge_bias
-from bridle.objective.losses import Loss, inner
+from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
 from bridle.rows.base import STEPS, Piece
 from bridle.rows.memory import MemoryRows
@@ -200,8 +199,8 @@ def sgd_iterates(
         if problem.bias == "free" and not own_bias and step % per_epoch == 0:
             steps.output("last", w, alpha)
             before = 0.0 if bias_rate is None else (settings.steps_before + step) / per_epoch
-            balance = before * inner(alpha, problem.y)
-            steps.set_bias(held_bias(problem, problem.scores(w[:-1]), balance))
+            balance = before * problem.sides.balance_of(alpha)
+            steps.set_bias(problem.sides.held_bias(problem.join(w[:-1]), -balance))
         steps.run(n, rng)
         step += n
         started = averaging and next_restart != average_from * per_epoch
@@ -218,18 +217,41 @@ def gradient_steps(
     problem: LinearProblem, w: Array, b: float, alpha: Array, settings: StepSettings
 ) -> Any:
     """What takes the steps: compiled where the rows and the loss allow it."""
-    if STEPS not in problem.offers:
-        from bridle.solvers.shared.stored import StoredSteps
-
-        return StoredSteps(problem, w, b, alpha, settings)
-    if problem.loss.core is None:
+    if STEPS in problem.offers and problem.loss.core is None:
         from bridle.solvers.shared.foreign import ForeignSteps
 
         return ForeignSteps(problem, w, b, alpha, settings)
-    piece: Piece = problem.sides.piece
-    return compiled_steps(
-        piece.rows, problem.loss, piece.signed_cost, w, b, alpha, settings, piece.targets
-    )
+
+    def make(piece: Piece) -> Any:
+        return compiled_steps(
+            piece.rows, problem.loss, piece.signed_cost, w, b, alpha, settings, piece.targets
+        )
+
+    def enter(steps: Any, piece: Piece) -> Any:
+        steps.enter(
+            piece.rows.view, piece.signed_cost, piece.rows.squared_norms, piece.where.start,
+            piece.targets,
+        )  # fmt: skip
+        return piece
+
+    return steps_on(problem, make, enter, settings.sampling)
+
+
+def steps_on(
+    problem: LinearProblem,
+    make: Callable[[Piece], Any],
+    enter: Callable[[Any, Piece], Any],
+    sampling: Sampling = "epochs",
+) -> Any:
+    """Compiled steps on all rows in memory, or on the ranges of a file one after the other.
+
+    make, enter: see `bridle.solvers.shared.stored.StoredSteps`.
+    """
+    if STEPS in problem.offers:
+        return make(problem.sides.piece)
+    from bridle.solvers.shared.stored import StoredSteps
+
+    return StoredSteps(problem, make, enter, sampling)
 
 
 def compiled_steps(
@@ -249,16 +271,23 @@ def compiled_steps(
     )  # fmt: skip
 
 
-def held_bias(problem: Any, scores: Array, balance: float) -> float:
-    """The free b to hold for an epoch of steps in w: the best for these scores, but for a debt.
+def perceptron_steps(
+    problem: LinearProblem, a: Array, counts: Array, *, sampling: Sampling, **settings: Any
+) -> Any:
+    """Those of the perceptron with margin, see core/linear/margin_perceptron.hpp."""
 
-    Steps in w at the best b are steps on min_b P(w, b), whose slope in w is that of P but for the
-    part with which the row at its kink enters; and w moves on within the epoch. So the classes do
-    not pull alike to the last row, and would never in the end. balance: by how much C_i y_i was
-    off 0 in sum over all updates so far. The next epoch is to make up for it: then
-    sum_i alpha_i y_i, of their mean, falls like 1/T.
-    """
-    loss, y, cost = problem.loss, problem.y, problem.cost
-    if not loss.unit_slope:
-        return float(problem.sides.best_bias(scores))
-    return hinge_bias(loss.target * y - scores, y > 0, cost, -balance)
+    def make(piece: Piece) -> Any:
+        return _core.steps.margin_perceptron(
+            piece.rows.view, piece.signed_cost / problem.C, piece.rows.squared_norms, a, counts,
+            sampling=sampling, **settings,
+        )  # fmt: skip
+
+    def enter(steps: Any, piece: Piece) -> Any:
+        weight = piece.signed_cost / problem.C
+        steps.enter(piece.rows.view, weight, piece.rows.squared_norms, piece.where.start)
+        return piece, weight
+
+    steps = steps_on(problem, make, enter, sampling)
+    if counts.any():
+        steps.weighted_sum = float(problem.sides.at_cost(counts.copy()).sum()) / problem.C
+    return steps

@@ -16,19 +16,16 @@ whoever goes on from alpha does so with epochs like all others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.arrays import Array
-from bridle.matrix.door import check_vector
 from bridle.objective.point import Iterate
 from bridle.rows.base import Piece
 from bridle.rows.disk.kept import Kept
 from bridle.solvers.base import Iterates
 from bridle.solvers.shared.gap_estimates import GapEstimate
-from bridle.solvers.shared.stochastic import StepSettings, compiled_steps
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -71,8 +68,8 @@ class Descent:
         self.alpha = problem.start_alpha(start)
         self.from_zero = not self.alpha.any()
         self.vectors.release(self.alpha)
-        bias = 0.0 if start is None else float(start.b)
-        sums = None if self.from_zero else self.sides.dual_sums(self.alpha)
+        bias = self._first_bias(start)
+        sums = None if self.from_zero else self.sides.sums(self.alpha)
         self.descent = self.sides.descent(sums, bias, n_blocks)
         self.resting = self.vectors.zeros(np.uint8)
         plan = self.sides.rows.plan
@@ -83,6 +80,14 @@ class Descent:
         self._copying = not self.from_zero  # in that epoch no row rests, and none comes twice
         self._made_room = False  # in this epoch
         self._again = 1
+
+    def _first_bias(self, start: Any) -> float:
+        """As in memory: a free one of a regression, where it is best for no weights."""
+        if start is not None:
+            return float(start.b)
+        if not self.sides.free or not self.problem.loss.residual:
+            return 0.0
+        return self.sides.best_bias(self.vectors.zeros())
 
     def visit(self, part: Range, piece: Piece, rng: _core.Rng) -> None:
         """Every row of a range that does not rest, once."""
@@ -200,19 +205,24 @@ def descend(
 
 
 class StoredSteps:
-    """Stochastic gradient steps that go from range to range: StochasticGradient's methods.
+    """Compiled steps that go from range to range, with the methods of those in memory.
 
     An epoch takes the ranges in random order; each gives as many steps as it has rows, or whole
-    minibatches of them.
+    minibatches of them. make: the steps on the first piece. enter: begins with another one, and
+    returns what must outlive the steps there.
     """
 
+    COUNTS = ("updates", "hinge", "gap")  # what a run of steps counts
+
     def __init__(
-        self, problem: LinearProblem, w: Array, b: float, alpha: Array, settings: StepSettings
+        self,
+        problem: LinearProblem,
+        make: Callable[[Piece], Any],
+        enter: Callable[[Any, Piece], Any],
+        sampling: str,
     ) -> None:
-        if settings.sampling != "epochs":
-            raise ValueError(
-                f"rows on disk are sampled in epochs; sampling={settings.sampling!r} is not"
-            )
+        if sampling != "epochs":
+            raise ValueError(f"rows on disk are sampled in epochs; sampling={sampling!r} is not")
         if problem.sides.vectors.on_disk:
             raise ValueError(
                 "the dual variables of stochastic solvers must fit into memory: allow more, or "
@@ -223,27 +233,30 @@ class StoredSteps:
                 f"rows on disk need a loss that the compiled core knows; it has no "
                 f"{problem.loss.name}"
             )
-        self.problem = problem
-        piece = problem.sides.first_piece()
-        given = check_vector(alpha, problem.n_rows, "alpha")
-        self.steps = compiled_steps(
-            piece.rows, problem.loss, piece.signed_cost, w, b, given, settings, piece.targets
-        )
+        self.problem, self._enter = problem, enter
+        self.steps = make(problem.sides.first_piece())
+        self._counted: dict[str, float] = {}
 
     def run(self, n_steps: int, rng: _core.Rng) -> None:
         """An epoch's steps, spread over all ranges in proportion to their rows."""
         rows = done = 0
+        counted = dict.fromkeys((name for name in self.COUNTS if hasattr(self.steps, name)), 0.0)
         for order in stretches(self.problem.rows, rng):
             for _, piece in self.problem.sides.pieces(order):
                 rows += len(piece.y)
                 steps = rows * n_steps // self.problem.n_rows - done
                 if steps:
-                    self.steps.enter(
-                        piece.rows.view, piece.signed_cost, piece.rows.squared_norms,
-                        piece.where.start, piece.targets,
-                    )  # fmt: skip
+                    alive = self._enter(self.steps, piece)
                     self.steps.run(steps, rng)
+                    del alive
+                    for name in counted:
+                        counted[name] += getattr(self.steps, name)
                 done += steps
+        self._counted = counted
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.steps, name)
+        return self._counted[name] if name in self._counted else getattr(self.steps, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        inside = name in ("bias", "total", "weighted_sum")  # what may be set from outside
+        object.__setattr__(self.steps if inside else self, name, value)
