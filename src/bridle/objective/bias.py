@@ -112,16 +112,16 @@ def convex_bias(slope: Callable[[float], float], t: Array) -> float:
 POINTS = 16
 
 
-def narrowed_bias(
+def narrowed_minimum(
     losses: Callable[[Array], tuple[Array, Array]],
     low: float,
     high: float,
     allowed: Callable[[float], float] = lambda value: 0.0,
 ) -> float:
-    """For sums over rows that are elsewhere: a bracket is narrowed, by many points at a time.
+    """Where a convex sum over rows that are elsewhere is least: by many points at a time.
 
-    losses: the sums and their slopes in b, at these points. low, high: breakpoints, between which
-    or near which the minimum is. allowed: how much the result may be above it, by its value.
+    losses: the sums and their slopes at these points. low, high: between which, or near which, the
+    minimum is. allowed: how much the result may be above it, by its value.
     """
     if not low <= high:  # no row costs anything
         return 0.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
-from bridle.objective.bias import narrowed_bias
+from bridle.objective.bias import narrowed_minimum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import Findings, Judged, balance, total
@@ -156,7 +156,7 @@ class ClusterRun:
         def allowed(loss: float) -> float:
             return BIAS_ACCURACY * max(half + loss - dual, 0.0)
 
-        return narrowed_bias(losses, *judged.bracket, allowed)
+        return narrowed_minimum(losses, *judged.bracket, allowed)
 
     def _resident(self, snapshot: int, judged: Judged) -> ResidentAlpha:
         alpha = ResidentAlpha(self.sides, snapshot, judged)

@@ -20,9 +20,9 @@ from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.labels import check_targets
-from bridle.objective.bias import narrowed_bias
+from bridle.objective.bias import narrowed_minimum
 from bridle.objective.dual import rescaled
-from bridle.objective.losses import Loss, inner
+from bridle.objective.losses import Loss, inner, weighted_sum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import (
@@ -236,18 +236,21 @@ class DiskSides:
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One pass; a point that has to move far to become feasible costs two more."""
         alpha, own = self.vectors.zeros(), iterate.alpha
-        looks = self._looks()
-        judged = total(self._shares(alpha, own, joined, self._scales(own), looks))
-        b = iterate.b
-        if self.free:
-            assert looks is not None
-            half, dual = 0.5 * inner(joined, joined), judged.balanced().dual().middle
-            if not iterate.own_bias:
+        looks = _Looks(self, self.vectors.zeros()) if self.free or iterate.direction else None
+        judged, b = total(self._shares(alpha, own, joined, self._scales(own), looks)), iterate.b
+        if looks is not None:
+            judged = judged.balanced() if self.free else judged
+            half, dual = 0.5 * inner(joined, joined), judged.dual().middle
+            if self.free and not iterate.own_bias:
                 b = looks.best_bias(
                     judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0)
                 )
-            loss, errors = looks.loss(b)
-            judged = replace(judged.balanced(), loss=loss, errors=errors)
+            if iterate.direction:
+                s = looks.best_scale(2.0 * half)
+                joined, b = s * joined, s * b
+                looks.scale(s)
+            loss, errors = looks.loss(b if self.free else 0.0)
+            judged = replace(judged, loss=loss, errors=errors)
         primal = 0.5 * inner(joined, joined) + judged.loss.high
         self.best_judged = min(self.best_judged, (primal, judged.errors))
         far = own is None or judged.shifted > FAR * judged.total.high
@@ -269,9 +272,6 @@ class DiskSides:
             down -= float(signed[signed < 0].sum())
             self.vectors.release(own)
         return balance(up, down)
-
-    def _looks(self) -> _Looks | None:
-        return _Looks(self, self.vectors.zeros()) if self.free else None
 
     def _shares(
         self, alpha: Array, own: Array | None, joined: Array, scales: tuple[float, float],
@@ -379,7 +379,7 @@ class DiskSides:
 
 
 class _Looks:
-    """The scores of all rows, without their bias, for problems whose bias is free."""
+    """The scores of all rows, for what must be known before their losses: a free bias, a scale."""
 
     def __init__(self, sides: DiskSides, scores: Array) -> None:
         self.sides, self.scores = sides, scores
@@ -415,14 +415,38 @@ class _Looks:
                 self.sides.vectors.release(self.scores)
             return values, slopes
 
-        return narrowed_bias(losses, *bracket, allowed)
+        return narrowed_minimum(losses, *bracket, allowed)
+
+    def best_scale(self, squared_norm: float) -> float:
+        """min_s s^2/2 |w|^2 + sum C_i loss(s p_i), s >= 0, nearly."""
+
+        def values(points: Array) -> tuple[Array, Array]:
+            found, slopes = 0.5 * squared_norm * points**2, squared_norm * points
+            for piece in self.sides.bare_pieces():
+                p = piece.margins(self.scores[piece.where])
+                for k, s in enumerate(points):
+                    found[k] += weighted_sum(piece.cost, self.sides.loss.value(s * p))
+                    slopes[k] -= inner(piece.cost * self.sides.loss.slope(s * p), p)
+            return found, slopes
+
+        if squared_norm == 0:
+            return 1.0
+        at_zero = float(values(np.zeros(1))[0][0])
+        farthest = math.sqrt(2.0 * at_zero / squared_norm)  # P(s w) is above P(0) from there on
+        return narrowed_minimum(values, 0.0, farthest, lambda value: 1e-6 * value)
+
+    def scale(self, s: float) -> None:
+        """The scores of s w, rounded, instead of w."""
+        for piece in self.sides.bare_pieces():
+            self.scores[piece.where] *= s
+        self.errors = {first: 2.0 * s * error for first, error in self.errors.items()}
 
     def loss(self, b: float) -> tuple[Interval, int]:
         """Sum C_i loss with this bias, and how many rows are on the wrong side."""
         found, errors = ZERO, 0
         for piece in self.sides.bare_pieces():
             look = Pass(_NONE, 0.0, self.scores[piece.where], self.errors[piece.where.start])
-            shifted = look.shifted(b)
+            shifted = look.shifted(b) if b else look
             found = found + loss_at(piece, self.sides.loss, shifted.scores, shifted.error)
             errors += int(np.count_nonzero((shifted.scores > 0) != (piece.y > 0)))
             self.sides.vectors.release(self.scores)
