@@ -49,6 +49,20 @@ def test_neighbours_share_solutions():
     assert near.n_solves_ < near.gaps_.size / 2
 
 
+def test_the_same_choice_for_any_number_of_threads():
+    X, y = matrix.small_data(n_rows=120)
+    y = y + 2.0 * (X[:, 0] > 0.5)
+
+    def chosen(n_threads):
+        model = LinearSVCCV(Cs=5, cv=3, random_state=0, n_threads=n_threads).fit(X, y)
+        return model.scores_, model.gaps_, model.coef_, model.n_solves_
+
+    alone = chosen(1)
+    for n_threads in (2, 3, 8, 16):
+        for one, other in zip(alone, chosen(n_threads), strict=True):
+            assert np.array_equal(one, other)
+
+
 def test_groups_weights_and_bad_values():
     X, y = matrix.small_data()
     groups = np.arange(len(y)) % 5

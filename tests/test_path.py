@@ -7,10 +7,10 @@ import json
 
 import numpy as np
 import pytest
-from bridle import Gap, LinearProblem, path, solve
+from bridle import Epochs, Gap, LinearProblem, path, solve
 from bridle.cli import main
 from bridle.data import write_svmlight
-from bridle.fitting.c_path import Sums
+from bridle.fitting.c_path import Sums, path_points
 from click.testing import CliRunner
 
 import matrix
@@ -76,6 +76,37 @@ def test_a_time_limit_ends_the_path_early():
     # Nor is a path complete whose only solve, at both ends, stopped short.
     one = path(X, y, 1.0, 1.0, gap=1e-6, solver="pegasos", max_seconds=0.0)
     assert not one.complete
+
+
+def test_the_same_points_for_any_number_of_threads():
+    X, y = matrix.small_data(storage="csr-32")
+
+    def points(n_threads):
+        found = path(X, y, 0.01, 10.0, gap=0.02, n_threads=n_threads)
+        assert found.complete
+        return [(p.C, p.low, p.high, *p.solution.w, *p.solution.alpha) for p in found]
+
+    alone = points(1)
+    assert len(alone) > 8
+    for n_threads in (2, 3, 8, 16):
+        assert points(n_threads) == alone
+
+
+def test_points_are_told_in_the_order_of_C_and_those_before_a_failure_are_kept():
+    X, y = matrix.small_data()
+    told = []
+    found = path(X, y, 0.01, 10.0, gap=0.05, n_threads=3, callback=told.append)
+    assert told == list(found)
+    assert [point.C for point in told] == sorted(point.C for point in told)
+
+    problem = LinearProblem(X, y, 0.01, n_threads=3)
+    stop = Gap(0.05 / 4) | Epochs(9)
+    points = list(path_points(problem, 1e4, 0.05, "dcd", stop, 0))
+    *done, last = points
+    assert len(done) >= 2
+    assert not last.solution.converged
+    for before, after in itertools.pairwise(done):
+        assert after.low <= before.high
 
 
 def test_bad_arguments():

@@ -2,12 +2,31 @@
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "base/places.hpp"
+
+namespace bridle {
+namespace {
+
+void bind_places(nb::module_ &m) {
+  nb::class_<Places>(m, "Places",
+                     "For threads of Python that work at the same time: as many as "
+                     "they may have at work together, helpers of the core included.")
+      .def(nb::init<int64_t>(), nb::arg("n"));
+  nb::class_<Place>(m, "Place", "One of them, for the thread that enters it.")
+      .def(nb::init<Places &>(), nb::arg("places"), nb::keep_alive<1, 2>())
+      .def("__enter__", [](Place &place) { place.take(); })
+      .def("__exit__", [](Place &place, nb::args) { place.leave(); });
+}
+
+} // namespace
+} // namespace bridle
 
 NB_MODULE(_core, m) {
   m.doc() = "The compiled core of bridle: passes and steps without policy.";
   m.attr("version") = BRIDLE_VERSION;
   m.def("hardware_threads", &bridle::hardware_threads);
   m.def("physical_memory", &bridle::physical_memory, "In bytes.");
+  bridle::bind_places(m);
   bridle::bind_rng(m);
 
   auto sums = m.def_submodule("sums", "Sums whose rounding is known.");

@@ -2,6 +2,7 @@
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "base/places.hpp"
 #include "losses.hpp"
 
 #include <cstdlib>
@@ -101,6 +102,27 @@ void no_more_threads_work_than_were_asked_for() {
   }
   CHECK(done == 3 * 20 * 50);
   CHECK(most <= together + 2); // each caller works, however many there are
+
+  // Threads that take places of five leave two to each other's helpers.
+  done = most = 0;
+  {
+    Places places(5);
+    std::vector<std::thread> callers;
+    for (int k = 0; k < 3; ++k)
+      callers.emplace_back([&] {
+        Place place(places);
+        for (int again = 0; again < 20; ++again) {
+          place.take();
+          nested(0);
+          place.leave();
+        }
+      });
+    for (std::thread &caller : callers)
+      caller.join();
+  }
+  CHECK(done == 3 * 20 * 50);
+  // Who comes when helpers have been given away works all the same.
+  CHECK(most <= 5 + 2);
 }
 
 #ifndef _WIN32

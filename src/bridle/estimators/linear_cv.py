@@ -48,7 +48,8 @@ class LinearSVCCV(LinearSVC):
         is better. It sees `decision_function` and `predict` of the rows held out, and no weights.
 
     max_seconds : for the whole fit. Cross-validation has four fifths of it, shared out among the
-        folds; each takes its values of C from the smallest on, as far as it gets.
+        folds and groups of C, decades of them; each takes its values of C from the smallest on, as
+        far as it gets.
 
     All others, and what is not listed here, as in LinearSVC.
 

@@ -12,21 +12,31 @@ leaves alpha_i / C_i as it was. With V, the dual value but for 1/2 |w(alpha)|^2,
     D(C') >= s V - s^2 N / 2,                 since -loss* is concave, and min loss >= 0 at 0.
 
 P is linear and D concave in C', so those whose relative gap is at most epsilon form an interval,
-whose ends bisection finds without another look at the data. Solving to epsilon/4 and stepping past
-the edge covers any range of C in O(1/sqrt(epsilon)) solves (Giesen, Jaggi & Laue, "Approximating
-parameterized convex optimization problems", 2012).
+whose ends bisection finds without another look at the data. Of a solution to epsilon/4 it is of the
+order of sqrt(epsilon) in log C, so that O(1/sqrt(epsilon)) solves cover any range (Giesen, Jaggi &
+Laue, "Approximating parameterized convex optimization problems", 2012).
+
+Some values of C are solved at once, about four intervals apart; then each hole between two of them,
+with as many as its ends' intervals say that it takes, from the nearer end's solution. Which values
+these are depends on the solutions at the ends alone, not on who was first: solves that have nothing
+to do with each other go on at the same time.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from bridle.fitting.problems import Task, linear_problem
 from bridle.matrix.arrays import Array
+from bridle.matrix.blas import one_blas_thread
+from bridle.matrix.threads import Threads
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate, Source
 from bridle.objective.losses import Hinge, Loss
@@ -34,11 +44,12 @@ from bridle.objective.point import Point
 from bridle.objective.rounding import ZERO, Interval
 from bridle.problems.linear import LinearProblem
 from bridle.rows.cuda.device import Where
+from bridle.rows.memory import MemoryRows
 from bridle.solvers import Solver
 from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
-from bridle.solving.stopping import Epochs, Gap, Seconds, Stop
+from bridle.solving.stopping import Epochs, Gap, Interrupted, Seconds, Stop
 from numpy.typing import ArrayLike
 
 
@@ -151,8 +162,8 @@ class Path(Sequence[PathPoint]):
         return np.array([float(np.mean(np.where(s > 0, 1, -1) != labels)) for s in scores])
 
     def __str__(self) -> str:
-        # A solve that stopped short ends the path, and its interval need not meet the one before.
-        done = self.points if self.complete else self.points[:-1]
+        # A solve that stopped short ends the path.
+        done = [point for point in self.points if point.solution.converged]
         covers = f"to a gap of {self.gap:.3g}"
         if done:
             ends = f"{done[0].low:.6g} to {done[-1].high:.6g}"
@@ -162,6 +173,8 @@ class Path(Sequence[PathPoint]):
         if self.complete:
             return covers
         last = self.points[-1]
+        if last.solution.converged:
+            return f"{covers}; there it was interrupted"
         return f"{covers}; at C = {last.C:.6g} the solver {last.solution.message}"
 
 
@@ -186,8 +199,10 @@ def path(
 ) -> Path:
     """Solve for every C from C_min to C_max to a certified relative gap.
 
-    X may be on disk or on a cluster: StoredRows or DaskRows, with y=None, or a collection of Dask.
-    device: as in `LinearProblem`; rows are copied there once.
+    X may be on disk or on a cluster: StoredRows or DaskRows, with y=None, or a collection of Dask;
+    of rows in memory, several C are solved at the same time. max_seconds: for each of them.
+    device: as in `LinearProblem`; rows are copied there once. callback: sees the solutions in the
+    order of C, each as soon as those of smaller C are known.
     Ctrl-C ends the path, and is then raised with the path so far as its `solution`;
     interrupt="return" returns that instead.
     """
@@ -205,15 +220,13 @@ def path(
         stop = stop | Seconds(max_seconds)
     points: list[PathPoint] = []
     with deferred_interrupt() as interrupted:
-        for point in path_points(problem, C_max, gap, solver, stop, seed):
+        for point in path_points(problem, C_max, gap, solver, stop, seed, interrupted):
             points.append(point)
             if callback is not None:
                 try:
                     callback(point)
                 except KeyboardInterrupt:
                     interrupted.set()
-            if interrupted():
-                break
     complete = points[-1].solution.converged and points[-1].high >= C_max
     found = Path(tuple(points), gap, complete)
     interrupted.raised(interrupt, found)
@@ -221,31 +234,138 @@ def path(
 
 
 def path_points(
-    problem: LinearProblem, C_max: float, gap: float, solver: str | Solver, stop: Stop, seed: int
+    problem: LinearProblem,
+    C_max: float,
+    gap: float,
+    solver: str | Solver,
+    stop: Stop,
+    seed: int,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Iterator[PathPoint]:
-    """Points from problem.C up to C_max whose intervals meet.
+    """Points from problem.C up to C_max whose intervals meet, in the order of C.
 
-    A point's interval reaches about as far down as up, so the next C lies that far beyond the edge;
-    should its interval not reach down to the edge after all, nearer ones are tried. Ends early if a
-    solve stops short of its gap: no interval follows from that one.
+    Ends early if a solve stops short of its gap, since no interval follows from that one: it is
+    then the last point.
     """
     if not problem.loss.certifiable:
         raise ValueError(f"a path needs a loss that can be certified, not {problem.loss.name}")
-    covered, C, start = problem.C, problem.C, None
-    while True:
-        tried = problem.variant(C=C)
-        solution = solve(tried, solver, stop=stop, start=start, seed=seed, interrupt="return")
+    at_once = isinstance(problem.rows, MemoryRows)
+    workers = problem.n_threads if at_once else 1
+    search = _Search(problem, C_max, gap, solver, stop, seed, interrupted)
+    with one_blas_thread(), Threads(workers if workers > 1 else 0, sharing=workers) as pool:
+        try:
+            yield from search.points(pool, workers)
+        except BaseException:
+            search.abandoned.set()  # nobody waits for the others any more
+            raise
+
+
+class _Search:
+    """What was solved, what is being solved, and what is to be solved next."""
+
+    def __init__(
+        self, problem: LinearProblem, C_max: float, gap: float, solver: str | Solver, stop: Stop,
+        seed: int, interrupted: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self.problem, self.C_min, self.C_max, self.gap = problem, problem.C, C_max, gap
+        self.solver, self.stop, self.seed, self.interrupted = solver, stop, seed, interrupted
+        self.abandoned = threading.Event()
+        self.limit = math.inf  # the smallest C whose solve has stopped short
+        self.found: dict[float, PathPoint | None] = {}  # None: not yet
+        self.ready: list[tuple[float, PathPoint | None]] = []
+        self._plan([(C, None) for C in self._first()])
+
+    def points(self, pool: Threads, workers: int) -> Iterator[PathPoint]:
+        """In the order of C, each as soon as those before are known."""
+        told: PathPoint | None = None
+        going: set[Future[PathPoint]] = set()
+        while going or self.ready:
+            going |= self._begin(pool, workers - len(going))
+            done, going = wait(going, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._note(future.result())
+            for point in self._further(told):
+                told = point
+                yield point
+        short = [point for _, point in sorted(self.found.items()) if not _converged(point)]
+        if short and (told is None or not self.interrupted()):
+            assert short[0] is not None
+            yield short[0]
+
+    def _first(self) -> list[float]:
+        """Values of C, about four intervals apart."""
+        n = math.ceil(math.log(self.C_max / self.C_min) / (13.0 * math.sqrt(self.gap)))
+        return np.geomspace(self.C_min, self.C_max, n + 1).tolist() if n else [self.C_min]
+
+    def _plan(self, solves: list[tuple[float, PathPoint | None]]) -> None:
+        self.found |= {C: None for C, _ in solves}
+        self.ready = sorted(self.ready + solves, key=lambda solve: solve[0])
+
+    def _begin(self, pool: Threads, n: int) -> set[Future[PathPoint]]:
+        """The next solves, up to n, of the smallest C; the first of all in any case."""
+        begun: set[Future[PathPoint]] = set()
+        while self.ready and len(begun) < n:
+            C, start = self.ready.pop(0)
+            if self.C_min == C or not self._ended(C):
+                begun.add(pool.submit(self._solve, C, start))
+        return begun
+
+    def _ended(self, C: float) -> bool:
+        """Whether a solve at this C is of no more use."""
+        return self.interrupted() or self.abandoned.is_set() or self.limit < C
+
+    def _solve(self, C: float, start: PathPoint | None) -> PathPoint:
+        tried, begin = self.problem.variant(C=C), None
+        if start is not None:
+            begin = start_at(C, self.problem.variant(C=start.C), start.solution)
+        solution = solve(
+            tried, self.solver, stop=self.stop | Interrupted(lambda: self._ended(C)),
+            start=begin, seed=self.seed, interrupt="return",
+        )  # fmt: skip
         sums = Sums.of(tried, solution)
-        low = sums.edge(gap, covered)
-        if low > covered and solution.converged:
-            C = math.sqrt(covered * C) if C / covered > 1.001 else covered
-            continue
-        high = sums.edge(gap, C_max) if solution.converged else C
-        yield PathPoint(C, low, high, solution, sums)
-        if high >= C_max or not solution.converged:
-            return
-        covered, C = high, min(C_max, high * (high / C) ** 0.8)
-        start = start_at(C, tried, solution)
+        if not solution.converged:
+            return PathPoint(C, C, C, solution, sums)
+        low, high = sums.edge(self.gap, self.C_min), sums.edge(self.gap, self.C_max)
+        return PathPoint(C, low, high, solution, sums)
+
+    def _note(self, point: PathPoint) -> None:
+        """Keeps the point; the holes beside it are next, where their other ends are known."""
+        self.found[point.C] = point
+        if not _converged(point):
+            self.limit = min(self.limit, point.C)
+        grid = sorted(self.found)
+        at = grid.index(point.C)
+        ends = [self.found[C] for C in grid[max(at - 1, 0) : at + 2]]
+        for left, right in itertools.pairwise(ends):
+            if left is not None and right is not None and _converged(left):
+                self._plan(_between(left, right))
+
+    def _further(self, told: PathPoint | None) -> Iterator[PathPoint]:
+        """Points beyond the last one that was told whose intervals meet."""
+        for C, point in sorted(self.found.items()):
+            if told is not None and C <= told.C:
+                continue
+            apart = told is not None and point is not None and point.low > told.high
+            if point is None or not _converged(point) or apart or (told and self.interrupted()):
+                return
+            told = point
+            yield point
+
+
+def _converged(point: PathPoint | None) -> bool:
+    return point is not None and point.solution.converged
+
+
+def _between(left: PathPoint, right: PathPoint) -> list[tuple[float, PathPoint | None]]:
+    """Values of C for the hole between two points, each with the nearer one of them."""
+    if left.high >= right.low:
+        return []
+    up, down = math.log(left.high / left.C), math.log(right.C / right.low)
+    n = min(16, math.ceil(math.log(right.low / left.high) / max(up + down, 1e-6)))
+    # Each in the middle of its part of the hole.
+    Cs = np.geomspace(left.high, right.low, 2 * n + 1)[1::2].tolist()
+    starts = [left if C * C < left.C * right.C or not _converged(right) else right for C in Cs]
+    return list(zip(Cs, starts, strict=True))
 
 
 def start_at(C: float, problem: LinearProblem, solution: Solution) -> Point:

@@ -4,7 +4,9 @@ Three things make it fast, and none of them is approximate:
 
 - the data is checked and read in place once; a fold is the same rows with weight zero for those
   held out;
-- in each fold the values of C are solved in order, each from the last one's solution;
+- in each fold the values of C are solved in order, each from the last one's solution, within
+  groups of a decade: to go on from a smaller C than that saves little, and groups, folds and
+  classes are solved at the same time;
 - a solution says how good it is at other values of C (see `bridle.path`), at the best length of its
   weights there: where the last one is already within the gap at the next C, that is its solution,
   certified, without solving.
@@ -91,7 +93,7 @@ def choose_cost(
         _Job(rows, k, own) for rows, own in zip(folds, costs, strict=True)
         for k in range(len(problems))
     ]  # fmt: skip
-    runs = _run_all(problems, jobs, grid, effort, interrupted)
+    runs = _run_all(problems, jobs, _decades(grid), effort, interrupted)
     counted = row_costs(labels, row, task.class_weight)
     assert counted is not None
     scores, gaps = np.empty((len(folds), len(grid))), np.empty((len(folds), len(grid)))
@@ -129,26 +131,25 @@ def _held_out(row: Array, test: Indices, labels: Labels, task: Task) -> Array:
 def _run_all(
     problems: AgainstRest,
     jobs: list[_Job],
-    Cs: Array,
+    groups: list[Array],
     effort: Effort,
     interrupted: Callable[[], bool],
 ) -> list[_Run]:
-    """One run over all C for each fold and class, in parallel threads."""
-    workers = min(problems.n_threads, len(jobs), problems.most_at_once)
+    """One run over all C for each fold and class; the groups of C in parallel threads."""
+    parts = [(job, Cs) for Cs in reversed(groups) for job in jobs]  # large C take longest
+    workers = min(problems.n_threads, len(parts), problems.most_at_once)
     stop = effort.stop | Interrupted(interrupted)
-    shares, tol = Shares(stop, len(jobs), workers), effort.stop.gap
+    shares, tol = Shares(stop, len(parts), workers), effort.stop.gap
     assert tol is not None
 
-    def one(job: _Job) -> _Run:
-        own = problems.base.variant(
-            y=problems.signs(job.k), sample_weight=job.weights,
-            n_threads=problems.n_threads // workers,
-        )  # fmt: skip
-        budget = _Budget(shares.take(), interrupted)
-        return _run_fold(own, Cs, tol, effort, budget, job.test)
+    def one(part: tuple[_Job, Array]) -> _Run:
+        job, Cs = part
+        own = problems.base.variant(y=problems.signs(job.k), sample_weight=job.weights)
+        return _run_group(own, Cs, tol, effort, _Budget(shares.take(), interrupted), job.test)
 
-    with one_blas_thread(), Threads(workers) as pool:
-        return list(pool.map(one, jobs))
+    with one_blas_thread(), Threads(workers, sharing=problems.n_threads) as pool:
+        runs = list(pool.map(one, parts))
+    return [_Run.of(runs[at :: len(jobs)][::-1]) for at in range(len(jobs))]
 
 
 def _accuracy(parts: list[_Run], codes: Indices, weights: Array) -> Array:
@@ -190,6 +191,25 @@ class _Run:
     scores: Array  # (n_Cs, rows held out)
     gaps: Array
     n_solves: int
+
+    @classmethod
+    def of(cls, groups: list[_Run]) -> _Run:
+        """Of all groups of C, in their order."""
+        return cls(
+            np.concatenate([run.scores for run in groups]),
+            np.concatenate([run.gaps for run in groups]),
+            sum(run.n_solves for run in groups),
+        )
+
+
+def _decades(grid: Array) -> list[Array]:
+    """Values of C in order, by groups of which none spans more than a factor of ten."""
+    groups: list[Array] = []
+    while len(grid):
+        n = int(np.searchsorted(grid, 10.0 * grid[0], side="right"))
+        groups.append(grid[:n])
+        grid = grid[n:]
+    return groups
 
 
 def _grid(Cs: int | ArrayLike, problem: LinearProblem, weights: Array) -> Array:
@@ -271,7 +291,7 @@ class _Solved:
         return Point(start.w, start.b, alpha + t * d)
 
 
-def _run_fold(
+def _run_group(
     problem: LinearProblem,
     Cs: Array,
     tol: float,

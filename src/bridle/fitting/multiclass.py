@@ -90,7 +90,8 @@ def solve_problems(
         solve_each(
             len(problems), problems.problem, problems.solver(effort.solver), stop=effort.stop,
             watch=effort.watch, start=start, seed=effort.seed, workers=problems.workers,
-            take=finish, rule_of=rule, checkpoint=saves, keep=effort.keep,
+            n_threads=problems.n_threads, take=finish, rule_of=rule, checkpoint=saves,
+            keep=effort.keep,
         )
     )  # fmt: skip
 

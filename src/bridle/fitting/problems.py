@@ -166,6 +166,7 @@ class Problems:
     n_rows: int
     n_features: int
     workers = 1  # how many are solved at a time
+    n_threads = 1  # of all of them together
 
     def __init__(self, task: Task, labels: Labels) -> None:
         self.task, self.labels = task, labels
@@ -270,8 +271,7 @@ class AgainstRest(_InMemory):
     def problem(self, k: int) -> LinearProblem:  # noqa: D102
         if len(self) == 1:
             return self.base
-        threads = max(1, self.n_threads // self.workers)
-        return self.base.variant(y=self.signs(k), n_threads=threads)
+        return self.base.variant(y=self.signs(k))
 
 
 class PairOfClasses(_InMemory):
@@ -289,7 +289,7 @@ class PairOfClasses(_InMemory):
         rows = self.rows_of(k)
         return linear_problem(
             self.X[rows], self.signs(k, rows), self.task, sample_weight=self._weights[rows],
-            n_threads=self.n_threads // self.workers, device=self.device,
+            n_threads=self.n_threads, device=self.device,
         )  # fmt: skip
 
 

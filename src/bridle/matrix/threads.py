@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -105,9 +106,13 @@ class Threads(Executor):
 
     If it gives none, work is done by whoever asks for it, when it is asked for. (A pool of the
     standard library raises RuntimeError, with the work left in its queue.)
+
+    sharing: so many threads, those that the core takes for each work included, are for all of them
+    together: what has no work leaves its place to the others.
     """
 
-    def __init__(self, most: int, name: str = "bridle") -> None:
+    def __init__(self, most: int, name: str = "bridle", *, sharing: int | None = None) -> None:
+        self._places = None if sharing is None else _core.Places(sharing)
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closed = False
@@ -129,7 +134,9 @@ class Threads(Executor):
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(fn(*args, **kwargs))
+                with nullcontext() if self._places is None else _core.Place(self._places):
+                    result = fn(*args, **kwargs)
+                future.set_result(result)
             except BaseException as error:
                 future.set_exception(error)
 

@@ -42,6 +42,7 @@ def solve_each(
     start: Sequence[Any] | None,
     seed: int,
     workers: int,
+    n_threads: int,
     take: Take | None,
     rule_of: Callable[[int], Stop | None] | None = None,
     checkpoint: Checkpoint | None = None,
@@ -49,6 +50,7 @@ def solve_each(
 ) -> tuple[Solution, ...]:
     """Solve independent problems, `workers` at a time; each is made when its turn comes.
 
+    n_threads: of all that are at work together; each may use as many as the others leave.
     rule_of: a further stopping rule for each problem, or None.
     A stopping rule `Seconds` is for all problems together: each gets its share of what is left.
     Ctrl-C ends all runs after their epochs at hand, with the best solutions so far.
@@ -97,7 +99,7 @@ def solve_each(
                 abandoned.set()  # nobody waits for the others any more
                 raise
 
-        with one_blas_thread(), Threads(workers) as pool:
+        with one_blas_thread(), Threads(workers, sharing=n_threads) as pool:
             try:
                 return tuple(pool.map(one_of_many, range(n_problems)))
             except BaseException:

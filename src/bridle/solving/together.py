@@ -42,7 +42,8 @@ def solve_together(
     """
     with deferred_interrupt() as interrupted:
         runs = _Runs(descents, problem_of, numbers, solver, stop, watch, take, keep, interrupted)
-        with one_blas_thread(), Threads(n_threads if n_threads > 1 else 0) as pool:
+        others = n_threads if n_threads > 1 else 0
+        with one_blas_thread(), Threads(others, sharing=n_threads) as pool:
             while runs.open:
                 runs.advance()
                 runs.judge(pool)
