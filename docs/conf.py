@@ -11,10 +11,10 @@ project = "bridle"
 author = project_copyright = "The bridle developers"
 release = version = bridle.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "reference"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "reference", "formulas", "pictures"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -24,7 +24,7 @@ highlight_language = "none"  # of formulas in docstrings
 maximum_signature_line_length = 88
 
 html_theme = "furo"
-html_title = "bridle"
+html_title = f"bridle {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

@@ -2,13 +2,22 @@
 
 Python blocks share the page's names. Of shell blocks (sh, and the lines after `$` of console) those
 lines run that call bridle. The files that the pages speak of lie in the working directory.
+
+What a page says is printed is compared with what is: comments on lines of their own right below a
+statement that prints, and the lines below a command in a console block. Words must be equal;
+numbers may differ by 0.1%, those with an exponent (gaps) by a factor of 2, those before a unit of
+time or memory by anything, since machines differ; "..." stands for any text.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import gzip
 import importlib.util
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,30 +33,86 @@ if not (ROOT / "docs").is_dir():
     pytest.skip("needs the source tree", allow_module_level=True)
 pytest.importorskip("sybil")
 from sybil import Sybil  # noqa: E402
-from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser  # noqa: E402
+from sybil.parsers.markdown import CodeBlockParser, SkipParser  # noqa: E402
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+UNIT = r"(?= ?(?:s|ms|MB|GB|minutes)\b)"  # what differs by the machine
+
+
+def check_printed(shown, printed):
+    """What a page shows, against what a run has printed."""
+    parts, numbers = [], []
+    for word in re.findall(rf"\.\.\.|{NUMBER}{UNIT}|{NUMBER}|\s+|.", shown.strip(), re.S):
+        if word == "...":
+            parts.append(".*?")
+        elif word.isspace():
+            parts.append(r"\s+")
+        elif re.fullmatch(NUMBER, word):
+            parts.append(f"({NUMBER})")
+            numbers.append(word)
+        else:
+            parts.append(re.escape(word))
+    found = re.fullmatch("".join(parts).replace(r"\s+.*?", r"\s*.*?"), printed.strip(), re.S)
+    assert found, f"the page shows\n{shown}\nand the run printed\n{printed}"
+    rest = shown
+    for told, true in zip(numbers, found.groups(), strict=True):
+        rest = rest[rest.index(told) + len(told) :]
+        if re.match(UNIT, rest):
+            continue
+        a, b = (float(number.replace(",", "")) for number in (told, true))
+        near = b / 2 <= a <= 2 * b if "e" in told else a == pytest.approx(b, rel=1e-3)
+        assert near, f"the page shows {told}, the run printed {true}:\n{shown}\n{printed}"
+
+
+def run_python(example):
+    """Statement by statement, with what each prints compared with the comments below it."""
+    code, lines = ast.parse(example.parsed), example.parsed.splitlines()
+    for node in code.body:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            part = compile(ast.Module([node], []), example.path, "exec")
+            exec(part, example.namespace)
+        below = []
+        for line in lines[node.end_lineno :]:
+            if not line.startswith("#"):
+                break
+            below.append(line[2:])
+        if below and printed.getvalue():
+            check_printed("\n".join(below), printed.getvalue())
+
+
+def run_command(command, shown=None):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=os.environ | {"PATH": path}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    if shown:
+        check_printed(shown, done.stdout)
+
+
 def run_shell(example):
     for line in example.parsed.splitlines():
-        command = line.removeprefix("$ ") if example.parsed.startswith("$ ") else line
-        if command == line and example.parsed.startswith("$ "):
-            continue  # what was printed
-        if command.startswith("bridle "):
-            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-            done = subprocess.run(
-                ["bash", "-c", command], env=os.environ | {"PATH": path}, capture_output=True,
-                text=True, check=False, timeout=120,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        if line.startswith("bridle "):
+            run_command(line)
+
+
+def run_console(example):
+    for part in re.split(r"^\$ ", example.parsed, flags=re.M)[1:]:
+        command, _, shown = part.partition("\n")
+        if command.startswith(("bridle ", "head ")):
+            run_command(command, shown)
 
 
 BLOCKS = Sybil(
     [
-        PythonCodeBlockParser(),
+        CodeBlockParser("python", run_python),
         CodeBlockParser("sh", run_shell),
-        CodeBlockParser("console", run_shell),
+        CodeBlockParser("console", run_console),
         SkipParser(),
     ]
 )
@@ -57,9 +122,12 @@ BLOCKS = Sybil(
 def files(tmp_path_factory):
     """What the pages call train.svm and so on."""
     folder = tmp_path_factory.mktemp("docs")
+    X, y = make_corpus(25_000, seed=0)
+    for name, rows in {"news": slice(0, 20_000), "news.test": slice(20_000, 25_000)}.items():
+        write_svmlight(folder / f"{name}.svm", X[rows], y[rows])
     X, y = make_corpus(3000, n_features=5000, seed=0)
     parts = {"train": slice(0, 2000), "test": slice(2000, 3000)}
-    for name, rows in (parts | {"news": parts["train"], "news.test": parts["test"]}).items():
+    for name, rows in parts.items():
         write_svmlight(folder / f"{name}.svm", X[rows], y[rows])
     other = bridle.LinearSVC(C=0.5).fit(X[parts["train"]], y[parts["train"]].astype(int))
     bridle.export_model(folder / "theirs.liblinear", other)
@@ -87,7 +155,10 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:sybil")
 def test_the_code_blocks_run(page, files, tmp_path, monkeypatch):
-    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
+    text = page.read_text(encoding="utf-8")
+    for file in files.iterdir():
+        if file.name in text or file.name == "train.svm":
+            shutil.copy(file, tmp_path)
     monkeypatch.chdir(tmp_path)
     blocks = BLOCKS.parse(page)
     X, y = bridle.data.read_svmlight("train.svm")
