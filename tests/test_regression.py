@@ -32,7 +32,7 @@ def data(n=300, d=8, seed=1):
 def test_logistic_regression_is_scikit_learns(n_classes):
     X, t = data()
     y = np.digitize(t, np.quantile(t, np.arange(1, n_classes) / n_classes))
-    own = bridle.LogisticRegression(0.7, tol=1e-10).fit(X, y)
+    own = bridle.LogisticRegression(0.7, tol=1e-10, multi_class="ovr").fit(X, y)
     for k, row in enumerate(own.coef_):
         signs = y == (1 if n_classes == 2 else k)
         peer = linear_model.LogisticRegression(C=0.7, tol=1e-12, max_iter=10_000).fit(X, signs)

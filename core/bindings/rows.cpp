@@ -77,6 +77,30 @@ void combine_and_score_rows_by_all(const PyRows &rows, Matrix coefficients, Muta
       rows.view());
 }
 
+template <class Term>
+void combine_rows_by_all(const PyRows &rows, Matrix coefficients, MutableMatrix out, int n_threads,
+                         const Term &term) {
+  expect_size(coefficients, n_rows(rows), "coefficients");
+  expect_size(out, n_weights(rows), "out");
+  if (coefficients.shape(1) != out.shape(1))
+    throw nb::value_error("coefficients and out must have a column for each function");
+  const auto n = static_cast<int64_t>(out.shape(1));
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &r) {
+        combine_of_all(r, coefficients.data(), n, out.data(), n_threads, term);
+      },
+      rows.view());
+}
+
+void combine_values(const PyRows &rows, Matrix coefficients, MutableMatrix out, int n_threads) {
+  combine_rows_by_all(rows, coefficients, out, n_threads, [](double x) { return x; });
+}
+
+void combine_squares(const PyRows &rows, Matrix coefficients, MutableMatrix out, int n_threads) {
+  combine_rows_by_all(rows, coefficients, out, n_threads, [](double x) { return x * x; });
+}
+
 double judge(const PyRows &rows, Vector<double> own, Vector<double> upper, Vector<double> y,
              Vector<double> w, MutableVector<double> alpha, MutableVector<double> combined,
              MutableVector<double> scores, int n_threads) {
@@ -152,6 +176,10 @@ void bind_rows(nb::module_ &m) {
         nb::arg("n_threads"), "out[i, k] = w[:, k] . x_i");
   m.def("combine", &combine_rows, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),
         nb::arg("n_threads"), "out = sum_i coefficients[i] x_i");
+  m.def("combine_of_all", &combine_values, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),
+        nb::arg("n_threads"), "out[j, k] = sum_i coefficients[i, k] x_ij");
+  m.def("combine_squares_of_all", &combine_squares, nb::arg("rows"), nb::arg("coefficients"),
+        nb::arg("out"), nb::arg("n_threads"), "out[j, k] = sum_i coefficients[i, k] x_ij^2");
   m.def("combine_and_score", &combine_and_score_rows, nb::arg("rows"), nb::arg("coefficients"),
         nb::arg("out"), nb::arg("w"), nb::arg("scores"), nb::arg("n_threads"),
         "Both of the above in one pass over the rows.");

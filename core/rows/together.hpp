@@ -98,4 +98,33 @@ void combine_and_score_all(const Rows &rows, int64_t n_functions, const double *
   }
 }
 
+// sum[j * n + k] += sum_i coefficients[i * n + k] term(x_ij) of n functions at once, whose sums for a
+// feature lie together. The constant feature is the last.
+template <RowsLike Rows, class Term>
+void combine_of_all(const Rows &rows, const double *coefficients, int64_t n, double *combined,
+                    int n_threads, const Term &term) {
+  const int64_t n_blocks = std::min<int64_t>(sum_blocks(rows), 4), size = (rows.n_features + 1) * n;
+  Buffer<double> partial(static_cast<size_t>((n_blocks - 1) * size));
+  const auto sum_of = [&](int64_t block) {
+    return block == 0 ? combined : partial.data() + (block - 1) * size;
+  };
+  for_blocks(n_blocks, n_threads, [&](int64_t block) {
+    double *sum = sum_of(block);
+    std::fill_n(sum, size, 0.0);
+    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      const double *own = coefficients + i * n;
+      rows.for_each(i, [&](int64_t column, auto value) {
+        add_scaled(term(static_cast<double>(value)), own, sum + column * n, n);
+      });
+      add_scaled(term(rows.bias), own, sum + rows.n_features * n, n);
+    }
+  });
+  for (int64_t block = 1; block < n_blocks; ++block)
+    for_ranges(size, 4096, n_threads, [&](Range range) {
+      for (int64_t k = range.begin; k < range.end; ++k)
+        combined[k] += sum_of(block)[k];
+    });
+}
+
 } // namespace bridle

@@ -45,6 +45,7 @@ _HOME = {
     "check_loss": "bridle.objective.losses.checking",
     "LossError": "bridle.errors",
     "LinearProblem": "bridle.problems.linear",
+    "MultinomialProblem": "bridle.problems.multinomial",
     "StreamedProblem": "bridle.problems.homes",
     "StoredRows": "bridle.rows.disk.stored",
     "Checkpoint": "bridle.solving.checkpoint",

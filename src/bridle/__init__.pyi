@@ -74,6 +74,7 @@ from bridle.problems.homes import StreamedProblem as StreamedProblem
 from bridle.problems.kernel import Expansion as Expansion
 from bridle.problems.kernel import KernelProblem as KernelProblem
 from bridle.problems.linear import LinearProblem as LinearProblem
+from bridle.problems.multinomial import MultinomialProblem as MultinomialProblem
 from bridle.rows.cluster.dask_rows import DaskRows as DaskRows
 from bridle.rows.disk.stored import StoredRows as StoredRows
 from bridle.solvers.asgd import AveragedSgd as AveragedSgd

@@ -2,7 +2,8 @@
 
     min_w  1/2 |w|^2 + sum_i C_i log(1 + exp(-y_i (w.x_i + b))),
 
-once for two classes; for more, once for each class against the others, or for each pair of them.
+once for two classes; for more, all of them in one loss, log sum_k exp(s_ik) - s_{i, y_i} with
+s_ik = w_k.x_i + b_k; or once for each class against the others, or for each pair of them.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ class LogisticRegression(LinearSVC):
     fit_intercept, bias : bias=None follows fit_intercept: "free", an intercept without a penalty,
         as scikit-learn's, or "none"; "regularised" makes it the weight of a constant feature of
         value `intercept_scaling`, as LIBLINEAR's. Rows on disk have no free one.
-    multi_class : "ovr", a machine for each class against the rest, or "ovo", one for each pair.
+    multi_class : what to make of more than two classes: "multinomial", one problem of all of them,
+        as scikit-learn does, with one certificate, which needs the rows in memory and has no
+        `dual_coef_`; "ovr", a machine for each class against the rest; "ovo", one for each pair.
 
     All others, and the attributes, as in LinearSVC; `predict_proba` is there after every fit: of
-    two classes 1 / (1 + exp(-(w.x + b))), of more the same of each function, divided by the sum.
+    two classes 1 / (1 + exp(-(w.x + b))), of more the softmax of the scores; with "ovr" the former
+    of each function, divided by the sum.
     """
 
     loss = "logistic"
@@ -61,7 +65,7 @@ class LogisticRegression(LinearSVC):
         warm_start: bool = False,
         verbose: int = 0,
         n_threads: int | None = None,
-        multi_class: MultiClass = "ovr",
+        multi_class: MultiClass = "multinomial",
         store_dual: bool | None = None,
         callback: Callback | None = None,
         keep: Keep = "best",

@@ -10,6 +10,7 @@ import numpy as np
 from bridle.fitting.labels import Labels
 from bridle.fitting.problems import Task, linear_problem, problems_in_memory
 from bridle.matrix.labels import check_weights
+from bridle.models.deciding import is_joint
 from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
@@ -100,19 +101,20 @@ def certify_model(
         problems = problems_in_memory(X, known, task, each * model.costs_of(codes, k), n_threads)
         problems.workers = 1  # one after the other, each with all threads
         problem = problems.problem(k)
-        if model.multi_class == "crammer_singer":
-            certificates.append(_certify_table(problem, _table(model, problem), max_seconds))
+        if is_joint(model.multi_class, len(model.classes)):
+            certificates.append(_certify_table(problem, _table(model), max_seconds))
             continue
         b = float(model.intercept[k])
         certificates.append(certify_weights(problem, model.coef[k], b, max_seconds=max_seconds / n))
     return tuple(certificates)
 
 
-def _table(model: LinearModel, problem: Any) -> NDArray[np.float64]:
+def _table(model: LinearModel) -> NDArray[np.float64]:
     """The weights of each class, that of the constant feature included, feature by feature."""
     table = model.coef
-    if problem.chains.bias:
-        table = np.column_stack([table, model.intercept / model.objective.bias_scale])
+    scales = {"none": None, "regularised": model.objective.bias_scale, "free": 1.0}
+    if (scale := scales[model.objective.bias]) is not None:
+        table = np.column_stack([table, model.intercept / scale])
     if len(model.classes) == 2:
         table = np.vstack([-0.5 * table, 0.5 * table])
     return np.asarray(table.T.ravel())

@@ -34,7 +34,7 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse, readable
 from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.models.calibration import SigmoidMap
-from bridle.models.deciding import check_multi_class, n_functions
+from bridle.models.deciding import check_multi_class, is_joint, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
 from bridle.objective.losses import loss_from
@@ -186,6 +186,7 @@ def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     refuse_elsewhere("disk", how.task, how.extras)
     _refuse_device("disk", how.effort)
     stored = as_stored(rows, labels, sample_weight)
+    how = _of_two("disk", how, len(stored.classes))
     problems = StoredProblems(stored, how.task, how.effort.n_threads)
     known = (stored.fingerprint(), stored.weighted, stored.zero_based)
     return _solved(problems, how, known, start=None)
@@ -199,6 +200,7 @@ def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     parts = as_rows(rows, labels, sample_weight)
     problems = ClusterProblems(parts, how.task, how.effort.checkpoint)
     facts = problems.facts
+    _of_two("cluster", how, len(facts.classes))
     start = None if how.start is None else problems.starts(how.start)
     known = (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based)
     return _solved(problems, how, known, start=start)
@@ -207,7 +209,7 @@ def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
 def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
     """ValueError if rows "disk" or on a "cluster" cannot have this."""
     asked = {
-        "multi_class": None if task.multi_class == "ovr" else task.multi_class,
+        "multi_class": None if task.multi_class in ("ovr", "multinomial") else task.multi_class,
         "class_weight": task.class_weight, "kernel": task.kernel and task.kernel.kernel,
         "warm_start": extras.resumable or None,
     }  # fmt: skip
@@ -215,6 +217,21 @@ def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
     refuse(way, unusual | extras.wanted)
     if way == "cluster" and not np.isfinite(task.C):
         raise ValueError("C=inf is not available on a cluster: its dual variables have no bounds")
+
+
+def _of_two(way: str, how: _How, n_classes: int) -> _How:
+    """A multinomial problem of two classes is one of each against the rest; of more there is none.
+
+    ValueError says so.
+    """
+    if how.task.multi_class != "multinomial":
+        return how
+    if n_classes > 2:
+        raise ValueError(
+            f'multi_class="multinomial" needs the rows in memory, and these {n_classes} classes '
+            f'are on {"disk" if way == "disk" else "a cluster"}: choose multi_class="ovr"'
+        )
+    return replace(how, task=replace(how.task, multi_class="ovr"))
 
 
 def _refuse_device(way: str, effort: Effort) -> None:
@@ -236,6 +253,11 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     weights = row_weights(sample_weight, X.shape[0])
     labels = encode(y, weights)
     assert labels.codes is not None
+    if is_joint(task.multi_class, labels.n_classes) and extras.store_dual and not extras.resumable:
+        raise ValueError(
+            f"store_dual needs one dual variable for each row, which multi_class="
+            f'"{task.multi_class}" does not have'
+        )
     costs = row_costs(labels, weights, task.class_weight)
     sizes, solved = _scaled(X) if extras.scale else (None, X)
     if task.kernel is not None:
@@ -335,17 +357,19 @@ class _Keeper:
 
     def __init__(self, problems: Problems, extras: Extras) -> None:
         task, n_classes = problems.task, problems.labels.n_classes
-        jointly = task.multi_class == "crammer_singer"
+        jointly = is_joint(task.multi_class, n_classes)
         self.stores_dual = bool(extras.store_dual)
         if extras.store_dual is None:
             self.stores_dual = n_classes == 2 and not jointly and problems.labels.codes is not None
+        self.stores_dual &= not jointly
         self._keeps_alpha = self.stores_dual or extras.resumable
         self._sparse = extras.sparse
         self.weights: Weights | None = None
         if task.kernel is None and not jointly:
             n = n_functions(task.multi_class, n_classes)
             self.weights = Weights(n, problems.n_features, sparse=extras.sparse)
-        self._tally = _Tally(problems) if task.multi_class == "ovr" else None
+        apart = len(problems) == 1 and not jointly
+        self._tally = _Tally(problems) if task.multi_class == "ovr" or apart else None
 
     def take(self, k: int, solution: Solution) -> Solution:
         """As soon as it is found; several threads may come with theirs."""
@@ -499,6 +523,10 @@ def _starts(model: Any, problems: Problems) -> list[Point] | None:
     if model.multi_class != problems.task.multi_class or model.coef.shape != expected:
         return None
     coef, alpha = model.dense().coef, model.alpha
+    if is_joint(model.multi_class, len(model.classes)):
+        base: Any = problems.problem(0)
+        last = [model.intercept / base.constant] if base.constant else []
+        return [Point(np.vstack([coef.T, *last]).ravel())]
     if alpha is not None and alpha.shape[1] != problems.n_rows:
         alpha = None
     return [

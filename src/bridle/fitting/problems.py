@@ -11,6 +11,8 @@
 JMLR 2001), the structural SVM of sequences of length one. The rows of its dual points sum to zero
 over the classes: with two of them w_1 = -w_0, and w_1 - w_0 is the decision function.
 
+    "multinomial"     the same with the logistic loss: see `bridle.problems.multinomial`
+
 Two classes are one problem, with the second class as +1. A problem is made when its turn comes.
 Rows in memory, on disk and on a cluster answer the same questions here.
 """
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from bridle.fitting.early_stopping import Validation
     from bridle.objective.kernels import Kernel, KernelFunction
     from bridle.problems.kernel import KernelProblem
+    from bridle.problems.multinomial import MultinomialProblem
     from bridle.rows.disk.stored import StoredRows
     from bridle.structured.chain import ChainProblem
 
@@ -320,6 +323,32 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
+class Multinomially(_InMemory):
+    """All classes in one logistic loss."""
+
+    def __init__(self, *arguments: Any) -> None:
+        from bridle.problems.multinomial import MultinomialProblem
+
+        super().__init__(*arguments)
+        if self.device == "cuda" or is_on_device(self.X):
+            raise DeviceError('a GPU has no multi_class="multinomial": choose "ovr" or "ovo"')
+        self.base = MultinomialProblem(
+            self.X, self.codes(), self.labels.n_classes, self.task.C, bias=self.task.bias,
+            bias_scale=self.task.bias_scale, sample_weight=self.costs, n_threads=self.n_threads,
+        )  # fmt: skip
+
+    def problem(self, k: int) -> MultinomialProblem:  # noqa: D102
+        return self.base
+
+    def rule(self, k: int, validation: Validation) -> Stop:  # noqa: D102
+        raise ValueError(
+            'multi_class="multinomial" has no rule for rows held out: choose "ovr", or stop at tol'
+        )
+
+    def collect(self, solutions: tuple[Solution, ...]) -> JointSolution:  # noqa: D102
+        return JointSolution(solutions, "multinomial", self.labels.n_classes, self.base.constant)
+
+
 class KernelProblems(_InMemory):
     """Kernel machines, each on the rows of its classes that weigh something.
 
@@ -328,7 +357,7 @@ class KernelProblems(_InMemory):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        if self.task.multi_class == "crammer_singer":
+        if self.task.multi_class not in ("ovo", "ovr"):
             raise ValueError('kernel machines have multi_class "ovo" or "ovr", not one problem')
         choice = self.task.kernel
         assert choice is not None
@@ -473,7 +502,14 @@ def problems_in_memory(
     """Those of the task, on rows in memory. costs: the weight of each row, its class's included."""
     if task.kernel is not None:
         return KernelProblems(X, labels, task, costs, n_threads, device)
-    ways = {"ovr": AgainstRest, "ovo": PairOfClasses, "crammer_singer": Jointly}
+    ways = {
+        "ovr": AgainstRest, "ovo": PairOfClasses, "crammer_singer": Jointly,
+        "multinomial": Multinomially if labels.n_classes > 2 else AgainstRest,
+    }  # fmt: skip
+    if task.multi_class == "multinomial" and loss_from(task.loss).name != "logistic":
+        raise ValueError(
+            f'multi_class="multinomial" has the loss "logistic", not "{loss_from(task.loss).name}"'
+        )
     return ways[task.multi_class](X, labels, task, costs, n_threads, device)
 
 

@@ -90,9 +90,17 @@ def class_probabilities(
     calibrators: Sequence[Calibrator], scores: Array, n_classes: int, multi_class: str
 ) -> Array:
     """One row per row of function scores, which sums to 1."""
+    if multi_class == "multinomial" and n_classes > 2:  # whose scores are log-odds of each other
+        return softmax(scores)
     if multi_class == "ovo" and n_classes > 2:
         return coupled(calibrators, scores, pairs(n_classes))
     return probabilities(calibrators, scores)
+
+
+def softmax(scores: Array) -> Array:
+    """Of each row: exp of its scores, divided by the sum."""
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
 def probabilities(calibrators: Sequence[Calibrator], scores: Array) -> Array:

@@ -3,6 +3,7 @@
     "ovr"             one machine for each class against the rest; the largest score decides
     "ovo"             one machine for each pair of classes; the most votes decide
     "crammer_singer"  one problem for all classes, with one weight vector each; the largest decides
+    "multinomial"     the same, with the logistic loss: the softmax of the scores are probabilities
 
 Two classes are one decision function whatever the way, positive for the second class.
 """
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 # So many scores are held at once while predicting.
 SCORES = 2**20
 
-MultiClass = Literal["ovr", "ovo", "crammer_singer"]
-MULTI_CLASS = ("ovr", "ovo", "crammer_singer")
+MultiClass = Literal["ovr", "ovo", "crammer_singer", "multinomial"]
+MULTI_CLASS = ("ovr", "ovo", "crammer_singer", "multinomial")
 
 
 def check_multi_class(name: str) -> None:
@@ -44,7 +45,15 @@ def n_functions(multi_class: str, n_classes: int) -> int:
 
 def n_problems(multi_class: str, n_classes: int) -> int:
     """How many problems are solved, each with a certificate."""
-    return 1 if multi_class == "crammer_singer" else n_functions(multi_class, n_classes)
+    return 1 if is_joint(multi_class, n_classes) else n_functions(multi_class, n_classes)
+
+
+def is_joint(multi_class: str, n_classes: int) -> bool:
+    """Whether all classes are one problem of its own kind, without a dual variable for each row.
+
+    The multinomial problem of two classes is that of their difference.
+    """
+    return multi_class == "crammer_singer" or (multi_class == "multinomial" and n_classes > 2)
 
 
 def about(multi_class: str, classes: NDArray[Any], k: int) -> str:

@@ -15,6 +15,7 @@ from bridle.models.deciding import (
     check_multi_class,
     class_scores,
     decide,
+    is_joint,
     n_functions,
     n_problems,
     winners,
@@ -40,8 +41,8 @@ class LinearModel:
     """Linear decision functions: one for two classes, else one for each class or pair of classes.
 
     multi_class: "ovr", each class against the rest: the largest score decides; "ovo", pairs (0, 1),
-    (0, 2), ...: the votes decide; "crammer_singer": the largest score decides, and all functions
-    are of one problem, with one certificate. See `bridle.models.deciding`.
+    (0, 2), ...: the votes decide; "crammer_singer", "multinomial": the largest score decides, and
+    all functions are of one problem, with one certificate. See `bridle.models.deciding`.
     fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
@@ -76,7 +77,8 @@ class LinearModel:
         _expect(self.intercept.shape == (functions,), "intercept", self.intercept.shape)
         _expect(len(self.certificates) == problems, "certificates", len(self.certificates))
         if self.alpha is not None:
-            _expect(self.multi_class != "crammer_singer", "alpha", self.alpha.shape)
+            joint = is_joint(self.multi_class, len(self.classes))
+            _expect(not joint, "alpha", self.alpha.shape)
             _expect(self.alpha.shape == (functions, self.n_rows), "alpha", self.alpha.shape)
             if not np.isfinite(self.alpha).all():
                 raise ValueError("alpha contains NaN or infinity")

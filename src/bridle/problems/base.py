@@ -14,6 +14,7 @@ from bridle.objective.point import Iterate
 WEIGHTS = "weights"  # one weight for each feature, and a loss for each row
 KERNEL = "kernel"  # the values of a Mercer kernel
 ORACLE = "oracle"  # the most violated constraint of each row
+CLASSES = "classes"  # the scores of all classes, in one logistic loss
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,13 @@ class MemoryRows:
         _core.rows.combine(self.view, a, out, self.n_threads)
         return out
 
+    def combine_of_all(self, a: Array, *, squares: bool = False) -> Array:
+        """sum_i a_ik x_ij, or of their squares: a row for each feature, a column for each k."""
+        out = np.empty((self.n_features + 1, a.shape[1]))
+        combine = _core.rows.combine_squares_of_all if squares else _core.rows.combine_of_all
+        combine(self.view, np.ascontiguousarray(a), out, self.n_threads)
+        return out
+
     def combine_and_score(self, a: Array, w: Array) -> tuple[Array, Array]:  # noqa: D102
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
         _core.rows.combine_and_score(self.view, a, combined, w, scores, self.n_threads)

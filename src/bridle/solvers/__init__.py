@@ -19,6 +19,7 @@ from bridle.solvers.base import Iterates, Solver
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
+        "multinomial_newton:MultinomialNewton",
     ),
     "dcd": ("dcd:DualCoordinateDescent",),
     "interior-point": ("interior_point:InteriorPoint",),
@@ -38,7 +39,7 @@ REGISTRY: dict[str, tuple[str, ...]] = {
     "norma": ("norma:Norma", "kernel_stochastic:KernelNorma"),
     "svmperf": ("svmperf:SvmPerf",),
     "ocas": ("ocas:Ocas",),
-    "newton": ("newton:Newton",),
+    "newton": ("newton:Newton", "multinomial_newton:MultinomialNewton"),
     "cg": ("cg:ConjugateGradients",),
     "qp": ("qp:QuadraticProgramme",),
     "n-slack": ("n_slack:NSlack",),
