@@ -98,8 +98,8 @@ void combine_and_score_all(const Rows &rows, int64_t n_functions, const double *
   }
 }
 
-// sum[j * n + k] += sum_i coefficients[i * n + k] term(x_ij) of n functions at once, whose sums for a
-// feature lie together. The constant feature is the last.
+// sum[j * n + k] += sum_i coefficients[i * n + k] term(x_ij) of n functions at once, whose sums for
+// a feature lie together. The constant feature is the last.
 template <RowsLike Rows, class Term>
 void combine_of_all(const Rows &rows, const double *coefficients, int64_t n, double *combined,
                     int n_threads, const Term &term) {
