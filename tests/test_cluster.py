@@ -24,6 +24,7 @@ from bridle import (
 )
 from bridle.data import make_corpus, write_arrow
 from bridle.rows.cluster.dask_rows import ClusterError
+from sklearn.model_selection import KFold
 
 from test_distributed import check_certificate
 
@@ -304,8 +305,7 @@ def test_predictions_of_dask_collections_are_lazy(client, n_classes):
 
 
 REFUSED = [
-    ({"C": np.inf}, "C=inf"), ({"probability": "isotonic"}, "calibration"),
-    ({"early_stopping": True}, "held out"), ({"sparse_coef": True}, "sparsify"),
+    ({"C": np.inf}, "C=inf"), ({"sparse_coef": True}, "sparsify"),
     ({"multi_class": "ovo"}, "against the rest"),
     ({"multi_class": "crammer_singer"}, "against the rest"), ({"warm_start": True}, "DaskRows"),
     ({"solver": "pegasos"}, "needs the rows range by range"),
@@ -317,8 +317,27 @@ def test_what_a_cluster_has_not_is_refused_with_a_reason(client, options, why):
     X, y = da.ones((8, 2), chunks=4), da.from_array(np.arange(8) % 2, chunks=4)
     with pytest.raises(ValueError, match=why):
         LinearSVC(**options).fit(X, y)
-    with pytest.raises(TypeError, match="LinearSVCCV needs all rows"):
-        LinearSVCCV().fit(X, y)
+    for own, reason in (({"scoring": "roc_auc"}, "count hits"), ({"cv": KFold(3)}, "number")):
+        with pytest.raises(ValueError, match=reason):
+            LinearSVCCV(**own).fit(X, y)
+
+
+def test_choice_of_c_probabilities_and_early_stopping(client, corpus):
+    """The estimators' face of what tests/test_distributed.py looks at closely."""
+    X, y = corpus
+    rows = DaskRows(client, bag(X, y))
+    chosen = LinearSVCCV([0.01, 0.1, 1.0], cv=3, random_state=0).fit(rows)
+    assert chosen.scores_.shape == (3, 3)
+    assert chosen.C_ in (0.01, 0.1, 1.0)
+    assert chosen.certificate_.relative_gap <= 1e-3
+    assert chosen.score(X, y) > 0.9
+    sure = LinearSVC(0.1, probability="platt", random_state=0).fit(rows)
+    probability = sure.predict_proba(X)[:, 1]
+    assert np.mean(np.abs(probability - (y > 0))) < 0.3
+    stopped = LinearSVC(10.0, early_stopping=True, validation_fraction=0.2, random_state=0).fit(
+        rows
+    )
+    assert "validation_loss" in stopped.trace_[-1].validation
 
 
 @pytest.fixture(scope="module")
@@ -409,15 +428,18 @@ def test_the_command_line_with_budgets_and_checkpoints(client, files, tmp_path):
     assert (done.exit_code, done.output) == (0, "")
     done = train(client, "-s", 3, "-c", 0.1, "-B", 1, *files, tmp_path / "m", "-q")
     assert done.exit_code == 0, done.output
+    held = ("--probability", "platt"), ("--validation", files[0])
+    for words in held:
+        done = train(client, *words, *files, tmp_path / "m", "-q")
+        assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (["--kernel", "rbf"], "--dask has no --kernel: a kernel machine compares rows"),
-        (["--folds", "3"], "--dask has no --folds: needs models that have not seen"),
+        (["--folds", "3"], "--dask has no --folds: LinearSVCCV chooses C there"),
         (["--search-c"], "--dask has no --search-c"),
-        (["--probability", "platt"], "--dask has no --probability"),
         (["--multiclass", "ovo"], "--dask has no --multiclass: the classes are solved one against"),
         (["--scale"], "--dask has no --scale"),
         (["--threads", "2"], "--dask has no --threads"),

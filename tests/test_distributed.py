@@ -8,16 +8,20 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import DistributedProblem, Epochs, Gap, LinearProblem, _core, solve
+from bridle import DistributedProblem, Epochs, Gap, LinearProblem, Status, _core, certify, solve
 from bridle.data import make_corpus
-from bridle.fitting.fit import gathered
+from bridle.fitting.calibration import Calibration
+from bridle.fitting.certification import certify_model
+from bridle.fitting.cross_validation import choose_cost_on_cluster
+from bridle.fitting.early_stopping import EarlyStopping, HeldOutRows
+from bridle.fitting.fit import Extras, fit, gathered
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
 from bridle.rows.cluster import price
 from bridle.rows.cluster.local import LocalParts, PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
-from bridle.rows.cluster.part import BANDS, Against, Block, Near, Order, Part
+from bridle.rows.cluster.part import BANDS, Against, Aside, Block, Near, Order, Part
 from bridle.rows.cluster.resident import LostError
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 from hypothesis import given, settings
@@ -490,3 +494,137 @@ def test_a_part_lost_between_runs_learns_its_classes_again(corpus, method):
         found = problem.rows.ask("errors", first.w[None], np.zeros(1))
         assert sum(used for _, used in found) == len(y)
     assert not left
+
+
+def three_classes(corpus):
+    X, y = corpus
+    return X, np.where(y > 0, 2, np.arange(len(y)) % 2)
+
+
+def rows_aside(parts, aside):
+    return np.concatenate([block.aside(aside) for part in parts.parts for block in part.blocks])
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {1: 3.0}])
+def test_rows_that_are_set_aside_weigh_nothing(corpus, class_weight):
+    X, labels = three_classes(corpus)
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], len(labels))
+    parts = LocalParts(X, labels, 3, weight)
+    problems = ClusterProblems(parts, Task(0.5, class_weight=class_weight, bias="regularised"))
+    seen = np.zeros(len(labels), int)
+    for k in range(4):
+        aside = Aside.fold(k, 4, 7)
+        own = problems.without(aside)
+        mask = rows_aside(parts, aside)
+        seen += mask
+        for code in range(3):  # a quarter of each class
+            mine = (labels == code) & (weight > 0)
+            assert abs((mask & mine).sum() - 0.25 * mine.sum()) <= 3
+        training = np.where(mask, 0.0, weight)
+        factor = np.ones(3) if class_weight is None else np.array([1.0, 3.0, 1.0])
+        if class_weight == "balanced":
+            factor = training.sum() / (3 * np.bincount(labels, training))
+        found = solve(own.problem(1), Cocoa(), stop=STOP)
+        check_certificate(
+            found, X, np.where(labels == 1, 1, -1), 0.5, loss="hinge", bias="regularised",
+            weight=training * factor[labels],
+        )  # fmt: skip
+        assert found.converged
+        coef, intercept = found.w[None], np.array([found.b])
+        scores, codes, weights = own.held(coef, intercept)
+        assert scores[:, 0] == pytest.approx(X[mask] @ found.w + found.b, abs=1e-5)
+        assert np.array_equal(codes, labels[mask])
+        assert np.array_equal(weights, weight[mask])
+        loss, error = own.problem(1).sides.held_loss(found.w, found.b)
+        p = np.where(labels == 1, 1, -1) * (X @ found.w + found.b)
+        cost = np.where(mask, weight * factor[labels], 0.0)
+        assert loss == pytest.approx(np.average(np.maximum(0, 1 - p), weights=cost), rel=1e-5)
+        assert error == pytest.approx(np.average(p <= 0, weights=cost), abs=1e-9)
+    assert np.array_equal(seen, weight > 0)
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+@pytest.mark.parametrize("several", [False, True])
+def test_probabilities_of_rows_on_a_cluster(corpus, method, several):
+    """Maps from the scores of models that have not seen the rows, as on one machine."""
+    X, labels = three_classes(corpus) if several else corpus
+    task = Task(0.5, bias="regularised")
+    found = fit(LocalParts(X, labels, 3), task=task, extras=Extras(calibration=Calibration(method)))
+    twin = fit(X, labels, task=task, extras=Extras(calibration=Calibration(method)))
+    assert found.calibrated.worst_gap <= 1e-3
+    ours, theirs = (one.model.predict_proba(X) for one in (found, twin))
+    assert ours.shape == theirs.shape
+    assert np.abs(ours - theirs).mean() < 0.05  # the folds differ
+
+
+def test_early_stopping_on_a_cluster(corpus):
+    X, y = corpus
+    parts = LocalParts(X, y, 3)
+    stop = EarlyStopping(0.2, 3)
+    found = fit(
+        parts, task=Task(30.0), extras=Extras(early_stopping=stop),
+        effort=Effort(Cocoa(work=0.5, gather=0), Gap(1e-9) | Epochs(400), seed=5),
+    )  # fmt: skip
+    solution = found.solutions.solutions[0]
+    losses = [record.validation["validation_loss"] for record in solution.trace]
+    mask = rows_aside(parts, Aside(5, 0.0, 0.2))
+    assert 0.15 < mask.mean() < 0.25
+    assert found.solutions.status is Status.BUDGET
+    assert len(losses) > 3
+    p = y * (X @ found.model.coef[0])
+    assert min(losses) == pytest.approx(np.maximum(0, 1 - p)[mask].mean(), rel=1e-5)
+    weight = np.where(mask, 0.0, 1.0)
+    w = found.model.coef[0]
+    primal = 0.5 * w @ w + 30.0 * weight @ np.maximum(0, 1 - p)
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-6)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        fit(parts, extras=Extras(early_stopping=EarlyStopping(1.5)))
+    held = HeldOutRows(X[:200], y[:200])
+    stopped = fit(parts, task=Task(1.0), extras=Extras(held_out=held), effort=Effort(stop=STOP))
+    assert stopped.solutions.solutions[0].trace[-1].validation["validation_loss"] > 0
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_choice_of_C_on_a_cluster(corpus, several):
+    X, labels = three_classes(corpus) if several else corpus
+    Cs = np.array([1e-3, 1e-2, 0.1, 0.12, 1.0])
+    parts = LocalParts(X, labels, 3)
+    choice = choose_cost_on_cluster(
+        parts, 3, Cs, task=Task(bias="regularised"), effort=Effort(stop=STOP, seed=1),
+        interrupted=lambda: False,
+    )  # fmt: skip
+    assert (choice.gaps <= 1e-3).all()
+    n = 3 * (3 if several else 1)
+    assert choice.n_solves <= n * 5
+    for f in range(3):
+        mask = rows_aside(parts, Aside.fold(f, 3, 1))
+        for j, C in enumerate(Cs):
+            twin = fit(X[~mask], labels[~mask], task=Task(C, bias="regularised"))
+            accuracy = np.mean(twin.model.predict(X[mask]) == labels[mask])
+            assert choice.scores[f, j] == pytest.approx(accuracy, abs=0.03)
+    assert np.argmax(choice.scores.mean(axis=0)) == list(Cs).index(choice.C)
+    assert not [run for part in parts.parts for run in part.runs]  # nothing is left behind
+    grid = choose_cost_on_cluster(
+        parts, 2, 3, task=Task(), effort=Effort(stop=STOP), interrupted=lambda: True
+    )
+    assert grid.Cs == pytest.approx(np.geomspace(1e-3, 1e3, 3), rel=1e-3)  # rows of length 1
+    with pytest.raises(ValueError, match="at least two folds"):
+        choose_cost_on_cluster(
+            parts, 1, 3, task=Task(), effort=Effort(stop=STOP), interrupted=lambda: False
+        )
+
+
+def test_weights_are_certified_where_the_rows_are(corpus):
+    X, y = corpus
+    w = solve(LinearProblem(X, y, 0.3), stop=Gap(0.05)).w
+    there = certify(w, LocalParts(X, y, 3), C=0.3)
+    here = certify(w, X, y, C=0.3)
+    assert there.primal == pytest.approx(here.primal, rel=1e-9)
+    assert there.relative_gap == pytest.approx(here.relative_gap, rel=0.05)
+    X, labels = three_classes(corpus)
+    model = fit(X, labels, task=Task(0.3, bias="regularised", class_weight={1: 2.0})).model
+    theirs = certify_model(model, LocalParts(X, labels, 2))
+    for ours, own in zip(theirs, model.certificates, strict=True):
+        assert ours.primal == pytest.approx(own.primal, rel=1e-6)
+        assert ours.dual <= own.primal
+        assert ours.relative_gap <= 1.1 * own.relative_gap + 1e-4

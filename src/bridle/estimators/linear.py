@@ -236,7 +236,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         self._check_penalty()
         if is_stored(X) or is_remote(X):
-            self._fit_elsewhere(X, y, sample_weight)
+            self._fit_elsewhere(X, y, sample_weight, self.C, self._stop(self.max_seconds))
             return self
         if is_on_device(X):
             self.n_features_in_ = int(X.shape[1])
@@ -259,18 +259,18 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )  # fmt: skip
         self._keep(found)
 
-    def _fit_elsewhere(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_elsewhere(self, X: Any, y: Any, sample_weight: Any, C: float, stop: Stop) -> None:
         """On disk or on a cluster."""
         rows: Any = X
         start = None
         if is_stored(X) and self.store_dual:
             refuse("disk", {"store_dual": self.store_dual})
         if is_remote(X):
-            remote = rows = self._rows_on_cluster(X, y, sample_weight)
+            remote = rows = self._rows_on_cluster(X, y, sample_weight, C)
             y = sample_weight = None
             if self.warm_start and getattr(self, "cluster_", None) is remote:
                 start = remote.solved or None
-        task, effort = self._task(self.C), self._effort(self._stop(self.max_seconds))
+        task, effort = self._task(C), self._effort(stop)
         found = fit(
             rows, y, sample_weight=sample_weight, task=task, effort=effort,
             extras=self._extras(self.store_dual), start=start, watch=self._watcher,
@@ -286,13 +286,13 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.cluster_ = rows
         self._keep(found)
 
-    def _rows_on_cluster(self, X: Any, y: Any, sample_weight: Any) -> DaskRows:
+    def _rows_on_cluster(self, X: Any, y: Any, sample_weight: Any, C: float) -> DaskRows:
         if self.warm_start and not isinstance(X, DaskRows):
             raise ValueError(
                 "warm_start=True on a cluster needs DaskRows, whose dual variables stay there "
                 "between fits: fit(DaskRows(client, X, y))"
             )
-        refuse_elsewhere("cluster", self._task(self.C), self._extras(self.store_dual))
+        refuse_elsewhere("cluster", self._task(C), self._extras(self.store_dual))
         rows: DaskRows = as_rows(X, y, sample_weight)
         return rows
 

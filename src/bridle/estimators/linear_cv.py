@@ -10,8 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from bridle.estimators.base import checked_labels, interruptible, validate_data
 from bridle.estimators.linear import MATRIX, LinearSVC
-from bridle.fitting.cross_validation import Choice, Measure, choose_cost
+from bridle.fitting.cross_validation import (
+    Choice,
+    Measure,
+    choose_cost,
+    choose_cost_on_cluster,
+)
 from bridle.fitting.labels import encode, row_weights
+from bridle.fitting.refusals import refuse
 from bridle.matrix.arrays import Array
 from bridle.models.deciding import decide
 from bridle.models.linear import LinearModel
@@ -42,7 +48,8 @@ class LinearSVCCV(LinearSVC):
     ----------
     Cs : how many values of C to try, spaced evenly in the logarithm from 1e-3 to 1e3 (in units of
         1 / mean |x|^2, so that scaling the data does not matter), or the values themselves.
-    cv : the number of stratified folds, or one of scikit-learn's splitters.
+    cv : the number of stratified folds, or one of scikit-learn's splitters. Of rows on a cluster,
+        the number: each worker deals out its own rows.
     scoring : what C is chosen by: None is the accuracy, by sample and class weights; else the name
         of a scorer of scikit-learn, or a function of a fitted estimator, X and y, for which higher
         is better. It sees `decision_function` and `predict` of the rows held out, and no weights.
@@ -129,12 +136,15 @@ class LinearSVCCV(LinearSVC):
         Ctrl-C ends the fit after the epochs at hand, with a model and its gap, and is then raised.
         """
         began = time.perf_counter()
-        if is_remote(X) or is_stored(X) or is_on_device(X):
+        if is_stored(X) or is_on_device(X):
             raise TypeError(
-                'LinearSVCCV needs all rows in this memory (device="cuda" copies them once); of '
-                "rows elsewhere, fit a LinearSVC for each C, or use bridle.path, and score on rows "
-                "held out"
+                'LinearSVCCV needs all rows in this memory (device="cuda" copies them once) or on '
+                "a cluster; of rows elsewhere, fit a LinearSVC for each C, or use bridle.path, and "
+                "score on rows held out"
             )
+        if is_remote(X):
+            self._fit_on_cluster(X, y, sample_weight, groups, began)
+            return self
         X, found = validate_data(self, X, y, **MATRIX)
         y = checked_labels(found)
         weights = row_weights(sample_weight, X.shape[0])
@@ -153,6 +163,24 @@ class LinearSVCCV(LinearSVC):
             self._fit(X, y, sample_weight, self.C_, stop)
         self._warn_of(choice)
         return self
+
+    def _fit_on_cluster(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, began: float
+    ) -> None:
+        """Folds are of every worker's rows, which stay there."""
+        whole = isinstance(self.cv, (int, np.integer))
+        unusual = {"scoring": self.scoring, "groups": groups, "cv": None if whole else self.cv}
+        refuse("cluster", {name: value for name, value in unusual.items() if value is not None})
+        rows = self._rows_on_cluster(X, y, sample_weight, 1.0)
+        with deferred_interrupt() as interrupted:
+            choice = choose_cost_on_cluster(
+                rows, int(self.cv), self.Cs, task=self._task(1.0), interrupted=interrupted,
+                effort=self._effort(self._stop(self._left(began, CHOOSING))),
+            )  # fmt: skip
+            self._keep_choice(choice)
+            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
+            self._fit_elsewhere(rows, None, None, self.C_, stop)
+        self._warn_of(choice)
 
     def _measure(self, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Measure:
         """The scorer of scikit-learn, on the decision values of rows held out."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from bridle.fitting.folds import without_folds
+from bridle.fitting.folds import HeldOut, without_folds, without_folds_on_cluster
 from bridle.fitting.labels import Labels
 from bridle.fitting.multiclass import Effort
-from bridle.fitting.problems import Task
+from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.arrays import Array
 from bridle.models.calibration import METHODS, Calibrator, Monotone, SigmoidMap
 from bridle.models.deciding import pairs
@@ -52,12 +52,22 @@ class Calibration:
         held, counts = without_folds(
             X, labels, weights, task, effort, self.folds, lone=task.kernel is not None
         )
+        assert labels.codes is not None
+        return self._of(held, labels.codes, counts, labels.n_classes, task.multi_class, began)
+
+    def fitted_on_cluster(self, problems: ClusterProblems, effort: Effort) -> Calibrated | None:
+        """The same of rows on a cluster: the folds are of every part, the scores come here."""
+        began, effort = time.perf_counter(), replace(effort, watch=self.watch, checkpoint=None)
+        held, codes, counts = without_folds_on_cluster(problems, effort, self.folds)
+        return self._of(held, codes, counts, problems.labels.n_classes, "ovr", began)
+
+    def _of(
+        self, held: HeldOut, codes: NDArray[np.intp], counts: Array, n_classes: int,
+        multi_class: str, began: float,
+    ) -> Calibrated | None:  # fmt: skip
         if held.interrupted:
             return None
-        assert labels.codes is not None
-        found = fit_calibrators(
-            self.method, held.scores, labels.codes, labels.n_classes, task.multi_class, counts
-        )
+        found = fit_calibrators(self.method, held.scores, codes, n_classes, multi_class, counts)
         seconds = time.perf_counter() - began
         return Calibrated(found, held.worst_gap, held.message, seconds)
 

@@ -7,8 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from bridle.fitting.fit import Extras, refuse_elsewhere
 from bridle.fitting.labels import Labels
-from bridle.fitting.problems import Task, linear_problem, problems_in_memory
+from bridle.fitting.problems import (
+    Task,
+    linear_problem,
+    problems_elsewhere,
+    problems_in_memory,
+)
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import is_joint
 from bridle.models.scaling import divided
@@ -17,6 +23,7 @@ from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
 from bridle.objective.point import Point
 from bridle.problems.linear import LinearProblem
+from bridle.rows.homes import MEMORY, home_of
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Epochs, Gap, Seconds
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 def certify(
     w: ArrayLike,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     C: float = 1.0,
     *,
     b: float = 0.0,
@@ -42,6 +49,8 @@ def certify(
 ) -> Certificate:
     """P(w) from above, and the best lower bound on min P that a dual solver finds in that time.
 
+    X, y: rows in memory and their labels; or rows elsewhere, on disk (StoredRows) or on a cluster
+    (DaskRows), which bring their own.
     bias: how the tool that made w treats its intercept: "regularised" (LIBLINEAR, scikit-learn's
     LinearSVC), "free" (scikit-learn's SGDClassifier, LIBSVM, SVM-light), or "none". Without it,
     "none" if b is 0, and "regularised" else.
@@ -68,7 +77,7 @@ def certify_weights(
 def certify_model(
     model: LinearModel,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     max_seconds: float = 60.0,
@@ -81,6 +90,8 @@ def certify_model(
     """
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
+    if home_of(X) != MEMORY:
+        return _certify_elsewhere(model, X, max_seconds)
     labels = np.asarray(y)
     strange = labels[~np.isin(labels, model.classes)]
     if len(strange):
@@ -107,6 +118,32 @@ def certify_model(
         b = float(model.intercept[k])
         certificates.append(certify_weights(problem, model.coef[k], b, max_seconds=max_seconds / n))
     return tuple(certificates)
+
+
+def _certify_elsewhere(model: LinearModel, X: Any, max_seconds: float) -> tuple[Certificate, ...]:
+    """Of rows on disk or on a cluster, with the class weights that the model says."""
+    if model.scale is not None:
+        raise ValueError("the model divides its features, which rows elsewhere cannot be")
+    weights = model.info.get("class_weight")
+    objective: Any = model.objective
+    task = Task(
+        objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
+        weights and dict(zip(model.classes.tolist(), weights, strict=True)),
+    )  # fmt: skip
+    refuse_elsewhere(home_of(X), task, Extras())
+    problems = problems_elsewhere(X, task)
+    if not np.array_equal(problems.labels.classes, model.classes):
+        raise ValueError(
+            f"the rows have the labels {problems.labels.classes}, the model {model.classes}"
+        )
+    model, n = model.dense(), len(model.certificates)
+    return tuple(
+        certify_weights(
+            problems.problem(k), model.coef[k], float(model.intercept[k]),
+            max_seconds=max_seconds / n,
+        )
+        for k in range(n)
+    )  # fmt: skip
 
 
 def _table(model: LinearModel) -> NDArray[np.float64]:

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 from bridle.fitting.c_path import Sums, start_at
-from bridle.fitting.labels import Labels, row_costs
+from bridle.fitting.labels import Labels, class_weights, row_costs
 from bridle.fitting.multiclass import Effort
-from bridle.fitting.problems import AgainstRest, Task
+from bridle.fitting.problems import AgainstRest, ClusterProblems, Task
 from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.threads import Threads
@@ -35,6 +35,7 @@ from bridle.objective.point import Point
 from bridle.objective.rounding import Interval, U, gamma
 from bridle.problems.linear import LinearProblem
 from bridle.rows.base import quick_error
+from bridle.rows.cluster.part import Aside
 from bridle.solving.loop import solve
 from bridle.solving.many import Shares
 from bridle.solving.solution import Solution
@@ -105,10 +106,85 @@ def choose_cost(
         else:
             scores[f] = [measure(rows, values) for values in _values(parts)]
     scores[~np.isfinite(gaps)] = np.nan
+    return _best_of(grid, scores, gaps, sum(run.n_solves for run in runs))
+
+
+def _best_of(grid: Array, scores: Array, gaps: Array, n_solves: int) -> Choice:
     counts = np.isfinite(gaps).sum(axis=0)
     best = np.flatnonzero(counts == counts.max())
     C = float(grid[best[np.argmax(np.nanmean(scores[:, best], axis=0))]])
-    return Choice(C, grid, scores, gaps, sum(run.n_solves for run in runs))
+    return Choice(C, grid, scores, gaps, n_solves)
+
+
+def choose_cost_on_cluster(
+    parts: Any,
+    n_folds: int,
+    Cs: int | ArrayLike,
+    *,
+    task: Task,
+    effort: Effort,
+    interrupted: Callable[[], bool],
+) -> Choice:
+    """The same of rows on a cluster: the folds are of every part's rows, which stay there."""
+    if n_folds < 2:
+        raise ValueError(f"there must be at least two folds, got {n_folds}")
+    problems = ClusterProblems(parts, task)
+    grid = _grid_of(Cs, problems.facts.mean_square)
+    everything = class_weights(task.class_weight, problems.labels.classes, problems.labels.totals)
+    scores, gaps = np.full((n_folds, len(grid)), np.nan), np.full((n_folds, len(grid)), np.inf)
+    tol, n_solves = effort.stop.gap, 0
+    assert tol is not None
+    shares = Shares(effort.stop | Interrupted(interrupted), n_folds * len(problems), 1)
+    for f in range(n_folds):
+        aside = Aside.fold(f, n_folds, effort.seed)
+        own = problems.without(aside)
+        counted = own.counting(everything)
+        runs = [
+            _run_on_cluster(
+                own.problem(k), grid, tol, effort, _Budget(shares.take(), interrupted)
+            )
+            for k in range(len(own))
+        ]  # fmt: skip
+        n_solves += sum(run.n_solves for run in runs)
+        gaps[f] = np.max([run.gaps for run in runs], axis=0)
+        for j in np.flatnonzero(np.isfinite(gaps[f])):
+            coef = np.stack([run.points[j][0] for run in runs])
+            intercept = np.array([run.points[j][1] for run in runs])
+            scores[f, j] = counted.accuracy(coef, intercept)
+    return _best_of(grid, scores, gaps, n_solves)
+
+
+@dataclass(frozen=True)
+class _Points:
+    points: list[tuple[Array, float]]  # w and b of each C that was tried
+    gaps: Array
+    n_solves: int
+
+
+def _run_on_cluster(
+    problem: LinearProblem, Cs: Array, tol: float, effort: Effort, budget: _Budget
+) -> _Points:
+    """Each C from the last one's solution, which may be good enough."""
+    points: list[tuple[Array, float]] = []
+    gaps, n_solves = np.full(len(Cs), np.inf), 0
+    here, solution, sums = problem, None, None
+    for j, C in enumerate(map(float, Cs)):
+        certificate = None if sums is None else sums.certificate(C)
+        if solution is None or certificate is None or certificate.relative_gap > tol:
+            if solution is not None and budget.spent():
+                break
+            start: Point | None = None if solution is None else start_at(C, here, solution)
+            here = problem.variant(C=C)
+            solution = solve(
+                here, effort.solver, stop=budget.rest(), start=start, seed=effort.seed,
+                keep=effort.keep, interrupt="return",
+            )  # fmt: skip
+            here.sides.close()
+            sums, certificate = Sums.of(here, solution), solution.certificate
+            n_solves += 1
+        points.append((solution.w, solution.b))
+        gaps[j] = certificate.relative_gap
+    return _Points(points, gaps, n_solves)
 
 
 @dataclass(frozen=True)
@@ -213,13 +289,17 @@ def _decades(grid: Array) -> list[Array]:
 
 
 def _grid(Cs: int | ArrayLike, problem: LinearProblem, weights: Array) -> Array:
+    constant = problem.bias_scale**2 if problem.bias == "regularised" else 0.0
+    # A weight is so many copies: of this mean, too.
+    return _grid_of(Cs, float(np.average(problem.squared_norms, weights=weights)) - constant)
+
+
+def _grid_of(Cs: int | ArrayLike, mean_square: float) -> Array:
+    """mean_square: of the rows, without a constant feature."""
     if isinstance(Cs, (int, np.integer)):
         if Cs < 1:
             raise ValueError(f"Cs must be at least 1, got {Cs}")
-        constant = problem.bias_scale**2 if problem.bias == "regularised" else 0.0
-        # A weight is so many copies: of this mean, too.
-        mean = float(np.average(problem.squared_norms, weights=weights))
-        unit = 1.0 / (mean - constant or 1.0)
+        unit = 1.0 / (mean_square or 1.0)
         return unit * np.geomspace(1e-3, 1e3, int(Cs))
     values = np.unique(np.asarray(Cs, np.float64))
     if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):

@@ -112,13 +112,38 @@ class JointValidation(ValidationLoss):
         return self.means(behind.max(axis=1), scores.argmax(axis=1) != self.y)
 
 
+@dataclass(frozen=True)
+class AsideLoss(ValidationLoss):
+    """The loss on the rows of a cluster that its problem does not see."""
+
+    problem: Any = None
+
+    @classmethod
+    def of(cls, problem: Any, patience: int) -> Self:
+        """Rows and labels are with the workers."""
+        return cls(None, np.empty(0), patience=patience, problem=problem)
+
+    def _check(self) -> None:
+        pass
+
+    def measure(self, w: Array, b: float) -> dict[str, float]:
+        """The mean loss and the error, as the workers find them."""
+        loss, error = self.problem.sides.held_loss(w, b)
+        return {"validation_loss": loss, "validation_error": error}
+
+
+def check_fraction(fraction: float) -> None:
+    """ValueError unless it is a part of the rows."""
+    if not 0 < fraction < 1:
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
+
+
 def hold_out(codes: NDArray[np.intp], fraction: float, seed: int) -> NDArray[np.intp]:
     """Rows to set aside, in order: this part of every class, drawn at random.
 
     At least one row of each class that has two; rows with a code below zero belong to no class.
     """
-    if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction}")
+    check_fraction(fraction)
     order = np.random.default_rng(seed).permutation(len(codes))
     held = []
     for k in range(int(codes.max()) + 1):

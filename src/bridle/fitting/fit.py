@@ -189,21 +189,47 @@ def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     how = _of_two("disk", how, len(stored.classes))
     problems = StoredProblems(stored, how.task, how.effort.n_threads)
     known = (stored.fingerprint(), stored.weighted, stored.zero_based)
-    return _solved(problems, how, known, start=None)
+    return _solved(problems, how, known, start=None, validation=_held_out(how, problems))
 
 
 def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
+    from bridle.fitting.early_stopping import check_fraction
     from bridle.rows.cluster.dask_rows import as_rows
+    from bridle.rows.cluster.part import Aside
 
     refuse_elsewhere("cluster", how.task, how.extras)
     _refuse_device("cluster", how.effort)
+    _check_combination(how.task, how.extras)
     parts = as_rows(rows, labels, sample_weight)
     problems = ClusterProblems(parts, how.task, how.effort.checkpoint)
-    facts = problems.facts
+    facts, extras = problems.facts, how.extras
     _of_two("cluster", how, len(facts.classes))
-    start = None if how.start is None else problems.starts(how.start)
     known = (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based)
-    return _solved(problems, how, known, start=start)
+    if extras.calibration is not None:
+        from bridle.fitting.folds import shared
+
+        stop = shared(how.effort.stop, 1 + extras.calibration.folds)
+        how = replace(how, effort=replace(how.effort, stop=stop))
+    validation, stopping = _held_out(how, problems), extras.early_stopping
+    if stopping is not None:
+        validation = stopping
+        check_fraction(stopping.fraction)
+        problems = problems.without(Aside(how.effort.seed, 0.0, stopping.fraction))
+        known = (known[0], True, known[2])
+    start = None if how.start is None else problems.starts(how.start)
+    found = _solved(problems, how, known, start=start, validation=validation)
+    calibration = extras.calibration
+    if calibration is None:
+        return found
+    return _calibrated(found, lambda: calibration.fitted_on_cluster(problems, how.effort))
+
+
+def _held_out(how: _How, problems: Problems) -> Any:
+    """Rows of their own to stop by, if there are any."""
+    held = how.extras.held_out
+    if held is None:
+        return None
+    return held.validation(problems.labels.classes, problems.n_features, None)
 
 
 def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
@@ -280,7 +306,11 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
         problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
         validation=validation, sizes=sizes,
     )  # fmt: skip
-    return _calibrated(found, weights, effort, extras.calibration)
+    if (calibration := extras.calibration) is None:
+        return found
+    return _calibrated(
+        found, lambda: calibration.fitted(solved, labels, weights, found.problems.task, effort)
+    )
 
 
 def _scaled(X: Any) -> tuple[Array, Any]:
@@ -291,14 +321,11 @@ def _scaled(X: Any) -> tuple[Array, Any]:
     return sizes, divided(X, sizes)
 
 
-def _calibrated(
-    found: Fit, weights: Array | None, effort: Effort, calibration: Calibration | None
-) -> Fit:
+def _calibrated(found: Fit, calibrate: Callable[[], Calibrated | None]) -> Fit:
     """With maps from scores to probabilities, unless Ctrl-C came before them."""
-    if calibration is None or found.status is Status.INTERRUPTED:
+    if found.status is Status.INTERRUPTED:
         return found
-    problems: Any = found.problems
-    made = calibration.fitted(problems.X, found.labels, weights, problems.task, effort)
+    made = calibrate()
     if made is None:
         return found
     found = replace(found, calibrated=made)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.fitting.labels import Labels, row_costs
-from bridle.fitting.multiclass import Effort, solve_multiclass
-from bridle.fitting.problems import Task, rows_of_pair, sides_of
+from bridle.fitting.multiclass import Effort, solve_multiclass, solve_problems
+from bridle.fitting.problems import ClusterProblems, Task, rows_of_pair, sides_of
 from bridle.fitting.solutions import Solutions
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
+from bridle.rows.cluster.part import Aside
 from bridle.rows.gram import expand
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual
@@ -163,6 +164,26 @@ def without_folds(
         kernel=None if task.kernel is None else task.kernel.kernel, **task.formula,
     )  # fmt: skip
     return held, np.where(folds != NO_FOLD, row, 0.0)
+
+
+def without_folds_on_cluster(
+    problems: ClusterProblems, effort: Effort, n_folds: int
+) -> tuple[HeldOut, NDArray[np.intp], Array]:
+    """As `without_folds`, with the classes of the rows; these come fold by fold, part by part."""
+    worst_gap, message = -1.0, ""
+    found: list[tuple[Array, NDArray[np.intp], Array]] = []
+    for k in range(n_folds):
+        own = problems.without(Aside.fold(k, n_folds, effort.seed))
+        solved = solve_problems(own, effort, take=without_dual)
+        interrupted = solved.status is Status.INTERRUPTED
+        gap = max(solution.certificate.relative_gap for solution in solved.solutions)
+        if gap > worst_gap or interrupted:
+            worst_gap, message = gap, solved.worst.message
+        found.append(own.held(solved.coef, solved.intercept))
+        if interrupted:
+            break
+    scores, codes, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+    return HeldOut(scores, worst_gap, message, interrupted), codes, weights
 
 
 def cross_validated(

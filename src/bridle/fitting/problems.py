@@ -19,6 +19,7 @@ Rows in memory, on disk and on a cluster answer the same questions here.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_place
 from bridle.rows.cuda.matrix import is_on_device
 from bridle.rows.cuda.placing import place
+from bridle.rows.homes import home_of
 from bridle.solvers import Solver
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Stop
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from bridle.objective.kernels import Kernel, KernelFunction
     from bridle.problems.kernel import KernelProblem
     from bridle.problems.multinomial import MultinomialProblem
+    from bridle.rows.cluster.part import Aside
     from bridle.rows.disk.stored import StoredRows
     from bridle.structured.chain import ChainProblem
 
@@ -462,10 +465,47 @@ class ClusterProblems(Problems):
         base = LinearProblem(parts, None, checkpoint=checkpoint, **task.formula)
         self.facts, task = base.rows.facts, task.settled(base.n_rows)
         super().__init__(task, Labels(self.facts.classes, self.facts.weights))
-        weights = class_weights(task.class_weight, self.labels.classes, self.labels.totals)
-        self.base = base.variant(C=task.C, class_weight=weights)
-        self.n_rows, self.n_features = self.base.n_rows, self.base.n_features
+        self.n_rows, self.n_features = base.n_rows, base.n_features
+        self._set(base.variant(C=task.C), self.labels.totals)
+
+    def _set(self, base: LinearProblem, totals: Array) -> None:
+        """totals: the weight of the rows of each class that the problems see."""
+        weights = class_weights(self.task.class_weight, self.labels.classes, totals)
+        self.base = base.variant(class_weight=weights)
         self._own = [self.base.variant(positive=self.sides(k)[0]) for k in range(len(self))]
+
+    def without(self, aside: Aside) -> ClusterProblems:
+        """The same, but for the rows that are set aside."""
+        other = copy.copy(self)
+        shares = self.base.rows.ask("totals_without", aside, self.labels.n_classes)
+        other._set(self.base.variant(aside=aside), np.sum(shares, axis=0))
+        return other
+
+    def rule(self, k: int, validation: Any) -> Stop | None:
+        """By rows of their own, or by those that are set aside."""
+        if validation is None or self.base.sides.aside is None:
+            return super().rule(k, validation)
+        from bridle.fitting.early_stopping import AsideLoss
+
+        return AsideLoss.of(self._own[k], validation.patience)
+
+    def counting(self, class_weight: Array | None) -> ClusterProblems:
+        """The same, whose `accuracy` counts rows by these weights of their classes."""
+        other = copy.copy(self)
+        other.base = self.base.variant(class_weight=class_weight)
+        return other
+
+    def held(self, coef: Array, intercept: Array) -> tuple[Array, NDArray[np.intp], Array]:
+        """Scores, classes and weights of the rows that are set aside."""
+        found = self.base.rows.ask("held", self.base.sides.against, coef, intercept)
+        scores, codes, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+        return scores, codes, weights
+
+    def accuracy(self, coef: Array, intercept: Array) -> float:
+        """On the rows that are set aside, by their weights and those of their classes."""
+        hits = self.base.rows.ask("held_hits", self.base.sides.against, coef, intercept)
+        right, count = np.sum(hits, axis=0)
+        return float(right / count) if count > 0 else np.nan
 
     def problem(self, k: int) -> LinearProblem:  # noqa: D102
         return self._own[k]
@@ -489,6 +529,15 @@ class ClusterProblems(Problems):
         counts = zip(*self.base.rows.ask("errors", coef, intercept), strict=True)
         wrong, used = (sum(part) for part in counts)
         return float(wrong / max(1, used))
+
+
+def problems_elsewhere(rows: Any, task: Task, n_threads: int | None = None) -> Problems:
+    """Those of the task on rows that bring their labels."""
+    if home_of(rows) == "disk":
+        from bridle.rows.disk.stored import as_stored
+
+        return StoredProblems(as_stored(rows), task, n_threads)
+    return ClusterProblems(rows, task)
 
 
 def problems_in_memory(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _NEEDS_ROWS = "needs the rows in memory"
-_HELD_OUT = "needs models that have not seen some of the rows, which stay on their workers"
+_FOLDS = "LinearSVCCV chooses C there, from Python"
 _COMPARES = "a kernel machine compares rows of different workers"
 _STREAM_ONLY = "only a stream, DATA = -, has it"
 _TABLES = "the files are .arrow ones, which have features and labels"
@@ -57,7 +57,7 @@ WAYS: dict[str, Way] = {
         _same(
             _NEEDS_ROWS, "multi_class", "class_weight", "warm_start", "store_dual", "probability",
             "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
-            "validation", "epochs_a_priori",
+            "epochs_a_priori",
         )
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
         | {"row_weights": _OWN_WEIGHTS, "device": _ON_PROCESSOR},
@@ -70,15 +70,15 @@ WAYS: dict[str, Way] = {
             "scale": "no worker knows the others' largest values: scale the rows before they are "
             "converted",
             "sparse_coef": "the weights arrive dense; call `sparsify()` after the fit",
-            "early_stopping": "rows that are held out would have to be so on their workers; stop "
-            "at `tol`, `max_iter` or `max_seconds`",
-            "probability": f"calibration {_HELD_OUT}; calibrate the fitted model on rows of its "
-            "own with CalibratedClassifierCV",
+            "scoring": "the rows held out stay on their workers, which count hits",
+            "cv": "folds are of every worker's rows: give their number",
+            "groups": "folds are of every worker's rows, whatever their groups",
+            "epochs_a_priori": "it looks at rows in memory",
             "threads": "a worker has the threads that Dask gives it",
             "memory": "every worker has its part of the rows in memory",
             "device": _ON_PROCESSOR,
         }
-        | _same(_HELD_OUT, "folds", "search_c", "validation", "epochs_a_priori")
+        | _same(_FOLDS, "folds", "search_c")
         | {"row_weights": _OWN_WEIGHTS} | _same(_COMPARES, "kernel", *_OF_KERNELS)
         | _OF_STREAMS | _same(_TABLES, "label_column", "hash_bits")
         | _same(_CHECKPOINTS, "every", "resume"),

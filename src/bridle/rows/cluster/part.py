@@ -47,6 +47,24 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Aside:
+    """Rows that are set aside: they weigh nothing in a problem, and can be looked at afterwards.
+
+    Every part puts the rows of each class in a random order of its own, from 0 to 1; aside are
+    those from `low` on and below `high`. The same seed gives the same orders.
+    """
+
+    seed: int
+    low: float
+    high: float
+
+    @classmethod
+    def fold(cls, k: int, n: int, seed: int) -> Aside:
+        """Fold k of n."""
+        return cls(seed, k / n, (k + 1) / n)
+
+
+@dataclass(frozen=True)
 class Against:
     """Which problem over the rows: class `positive` against the rest, at this C."""
 
@@ -56,6 +74,7 @@ class Against:
     bias_scale: float
     positive: int
     class_weight: tuple[float, ...] | None = None
+    aside: Aside | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +149,7 @@ class Part:
         if not blocks:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
         self.number, self.n_threads = number, n_threads
-        self.blocks = [_Rows(block, n_threads) for block in blocks]
+        self.blocks = [_Rows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
         first = self.blocks[0]
         for block in self.blocks[1:]:
             check_alike(vars(block), vars(first))
@@ -142,6 +161,7 @@ class Part:
         """Sizes, labels and the total weight of each."""
         labels = [np.unique(block.y[block.weight > 0]) for block in self.blocks]
         classes = np.unique(np.concatenate(labels))
+        squares = [inner(block.weight, block.rows.squared_norms) for block in self.blocks]
         weights = [
             sum(float(block.weight[block.y == label].sum()) for block in self.blocks)
             for label in classes
@@ -154,6 +174,7 @@ class Part:
             "dtype": str(np.result_type(*(block.X.dtype for block in self.blocks))),
             "classes": classes,
             "weights": np.array(weights),
+            "squares": sum(squares),
             "weighted": any(block.weighted for block in self.blocks),
             "zero_based": self.zero_based,
         }
@@ -336,6 +357,47 @@ class Part:
         labels = [p.y if p.targets is None else p.targets for p in pieces]
         return np.concatenate(labels), np.concatenate([p.cost for p in pieces])
 
+    def held(
+        self, against: Against, coef: Array, intercept: Array
+    ) -> tuple[Array, NDArray[np.intp], Array]:
+        """Of the rows that are set aside: their scores, their classes and their own weights."""
+        W = np.concatenate([coef.T, np.zeros((1, len(coef)))])
+        scores, codes, weights = [], [], []
+        for block in self.blocks:
+            mine = block.aside(against.aside)
+            scores.append(block.rows.scores_of_all(W)[mine] + intercept)
+            codes.append(block.codes[mine])
+            weights.append(block.weight[mine])
+        return np.concatenate(scores), np.concatenate(codes), np.concatenate(weights)
+
+    def held_loss(self, against: Against, w: Array, b: float) -> tuple[float, float, float]:
+        """Of the rows that are set aside, by their weights: losses, errors, and how many."""
+        loss, everything = loss_from(against.loss), replace(against, C=1.0, aside=None)
+        losses = errors = count = 0.0
+        for block in self.blocks:
+            mine, piece = block.aside(against.aside), block.piece(everything)
+            cost = np.where(mine, piece.cost, 0.0)
+            margins = piece.margins(block.rows.scores(w) + b)
+            losses += weighted_sum(cost, loss.value(margins))
+            errors += float(cost[margins <= 0].sum())
+            count += float(cost.sum())
+        return losses, errors, count
+
+    def held_hits(self, against: Against, coef: Array, intercept: Array) -> tuple[float, float]:
+        """The weight of the rows that are set aside and guessed rightly, and of all of them."""
+        scores, codes, weights = self.held(against, coef, intercept)
+        if against.class_weight is not None:
+            weights = weights * np.array(against.class_weight)[codes]
+        return float(weights[_guess(scores) == codes].sum()), float(weights.sum())
+
+    def totals_without(self, aside: Aside | None, n_classes: int) -> Array:
+        """The weight of the rows of each class that are not set aside."""
+        found = np.zeros(n_classes)
+        for block in self.blocks:
+            used = (block.codes >= 0) & ~block.aside(aside)
+            found += np.bincount(block.codes[used], block.weight[used], n_classes)
+        return found
+
     def squared_radius(self, against: Against) -> float:
         """A share of the bound on |w*|^2 of a regression."""
         loss = loss_from(against.loss)
@@ -359,7 +421,7 @@ class Part:
         W = np.concatenate([coef.T, np.zeros((1, len(coef)))])
         for block in self.blocks:
             scores = block.rows.scores_of_all(W) + intercept
-            guess = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
+            guess = _guess(scores)
             counted = block.codes >= 0
             wrong += int(np.count_nonzero((guess != block.codes) & counted))
             used += int(np.count_nonzero(counted))
@@ -369,8 +431,10 @@ class Part:
 class _Rows:
     """A block that was checked, as the core sees it: without the constant feature."""
 
-    def __init__(self, block: Block, n_threads: int) -> None:
+    def __init__(self, block: Block, n_threads: int, place: tuple[int, int]) -> None:
         self.name, self.zero_based = block.name, block.zero_based
+        self.place = place  # the number of the part, and of the block in it
+        self._order: tuple[int, Array] | None = None  # see `Aside`, by its seed
         if block.X.shape[0] == 0:
             raise ValueError(f"{self.name} is empty; leave it out, or divide the rows anew")
         try:
@@ -396,6 +460,25 @@ class _Rows:
         self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
         self.codes: NDArray[np.intp] = np.empty(0, np.intp)
 
+    def aside(self, aside: Aside | None) -> NDArray[np.bool_]:
+        """Which rows are set aside."""
+        if aside is None:
+            return np.zeros(self.n_rows, bool)
+        if self._order is None or self._order[0] != aside.seed:
+            self._order = (aside.seed, self._places(aside.seed))
+        places = self._order[1]
+        return (places >= aside.low) & (places < aside.high)
+
+    def _places(self, seed: int) -> Array:
+        """From 0 to 1, the rows of each class in an order of their own; -1 for those of none."""
+        rng, places = np.random.default_rng([seed, *self.place]), np.full(self.n_rows, -1.0)
+        order = rng.permutation(self.n_rows)
+        for code in np.unique(self.codes[self.codes >= 0]):
+            mine = order[(self.codes[order] == code) & (self.weight[order] > 0)]
+            # They begin anywhere: where each part has one row, its fold is drawn.
+            places[mine] = ((np.arange(len(mine)) + rng.random()) / max(1, len(mine))) % 1.0
+        return places
+
     def piece(self, against: Against) -> Piece:
         """The rows as one problem sees them."""
         loss = loss_from(against.loss)
@@ -406,6 +489,8 @@ class _Rows:
             weight = self.weight * (self.codes >= 0)
         if against.class_weight is not None:
             weight = weight * np.array(against.class_weight)[self.codes]
+        if against.aside is not None:
+            weight = np.where(self.aside(against.aside), 0.0, weight)
         return Piece.of(self.rows, y, against.C, weight, loss, slice(0, len(y)))
 
     @property
@@ -519,6 +604,11 @@ class _State:
         """Sum C_i loss at the scores last judged, with a bias more."""
         look = self.look.shifted(b) if b != 0 else self.look
         return loss_at(self.piece, self.loss, look.scores, look.error)
+
+
+def _guess(scores: Array) -> NDArray[np.intp]:
+    """The class that wins, a column for each function."""
+    return scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
 
 
 def _descent(piece: Piece, loss: Loss, alpha: Array) -> Any:

@@ -136,6 +136,7 @@ class Facts:
     weights: Array  # of each class
     weighted: bool
     zero_based: bool  # how the files' texts counted features
+    mean_square: float  # |x|^2, by weight
 
     @classmethod
     def of(cls, parts: Parts) -> Facts:
@@ -153,6 +154,7 @@ class Facts:
             sum(one["nnz"] for one in found),
             np.result_type(*(np.dtype(one["dtype"]) for one in found)), classes, weights,
             any(one["weighted"] for one in found), first["zero_based"],
+            sum(one["squares"] for one in found) / max(float(weights.sum()), 1e-300),
         )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import Findings, Judged, draw
 from bridle.rows.cluster.dask_rows import as_rows
-from bridle.rows.cluster.part import Against
+from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.part import Against, Aside
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import ClusterRows, Parts, Report, take_unwanted
 from bridle.rows.cluster.run import ClusterRun
@@ -52,12 +53,14 @@ class ClusterSides:
         positive: int = 1,
         class_weight: Sequence[float] | None = None,
         checkpoint: str | Path | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self.rows, self.C, self.loss = rows, C, loss
         self.bias, self.bias_scale = bias, bias_scale
         self.positive = positive
         self.class_weight = None if class_weight is None else tuple(map(float, class_weight))
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.aside = aside
         self.run: ClusterRun | None = None
 
     def variant(
@@ -66,14 +69,19 @@ class ClusterSides:
         C: float | None = None,
         positive: int | None = None,
         class_weight: Sequence[float] | None = None,
+        aside: Aside | None = None,
     ) -> ClusterSides:
-        """The same rows with another C, another class against the rest, or other weights."""
+        """The same rows with another C, another class against the rest, or other weights.
+
+        aside: rows that this problem does not see.
+        """
         other = copy.copy(self)
         other.run = None
         other.C = self.C if C is None else C
         other.positive = self.positive if positive is None else positive
         if class_weight is not None:
             other.class_weight = tuple(map(float, class_weight))
+        other.aside = self.aside if aside is None else aside
         return other
 
     @property
@@ -90,8 +98,9 @@ class ClusterSides:
     def against(self) -> Against:
         """What the parts need to know."""
         return Against(
-            self.C, self.loss, self.bias, self.bias_scale, self.positive, self.class_weight
-        )
+            self.C, self.loss, self.bias, self.bias_scale, self.positive, self.class_weight,
+            self.aside,
+        )  # fmt: skip
 
     @property
     def free(self) -> bool:
@@ -144,6 +153,19 @@ class ClusterSides:
             b = float(joined[-1]) * self.bias_scale
         w = np.append(joined[:-1], 0.0)
         return sum(self.rows.ask("loss", self.against, w, b), start=ZERO)
+
+    def held_loss(self, w: Array, b: float) -> tuple[float, float]:
+        """The mean loss and the share of errors of the rows set aside, in the middle of a run."""
+        while True:
+            try:
+                found = self.parts.call("held_loss", self.against, np.append(w, 0.0), b)
+                losses, errors, count = np.sum(found, axis=0)
+                return float(losses / count), float(errors / count)
+            except PartsLostError as lost:
+                if self.run is None:
+                    self.rows.encode(lost.numbers)
+                else:
+                    self.run.recover(lost)
 
     def squared_radius(self) -> float:  # noqa: D102
         if self.loss.residual:
