@@ -17,7 +17,8 @@ from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedPr
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.fitting.fit import fit
-from bridle.fitting.problems import Task
+from bridle.fitting.multiclass import Effort, solve_problems
+from bridle.fitting.problems import StoredProblems, Task
 from bridle.objective.certificate import Certificate
 from bridle.rows.disk.kept import ROW_BYTES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
@@ -118,7 +119,7 @@ def test_copies_stay_within_their_bytes(path: Path) -> None:
         assert most <= keep
         assert (made_room > 0) == (keep > 1 << 10)  # not even one piece fits into that
         # However often rows were visited: w is that of alpha.
-        w = state.iterate(0, 0.0, None).w
+        w = state.iterate(0.0, None).w
         assert problem.weights(state.alpha) == pytest.approx(w, abs=1e-4)
 
 
@@ -513,3 +514,56 @@ def test_the_promise_about_memory_is_kept(tmp_path: Path) -> None:
         assert report["relative_gap"] <= 1e-3
         assert report["peak_rss_mb"] <= allowed
     assert path.stat().st_size > 200 << 20
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("keep", [0, 1 << 22])
+def test_several_classes_in_one_pass_over_the_file(
+    loss: str, bias: Any, keep: int, data: Any, tmp_path: Path
+) -> None:
+    """One epoch of each reads the file once for all, and each certificate is its own."""
+    X, y = data[0][:900], data[1][:900]
+    labels = np.where(y > 0, 5, np.arange(900) % 3)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], 900)
+    write_arrow(tmp_path / "four.arrow", X, labels, weight=weight, batch_bytes=1 << 15)
+    problems = StoredProblems(
+        StoredRows(tmp_path / "four.arrow"), Task(0.5, loss=loss, bias=bias), 1
+    )
+    shared = problems.problem(0)
+    streaming(shared, keep=keep)
+    rows, size = shared.rows, int(shared.rows.sizes.sum())
+    each = 34 * 900 + 8 * 12 * (X.shape[1] + 1)
+    if keep:  # for three of the four together, and then for the last one
+        rows.plan = MemoryPlan(False, 2, int(rows.sizes.max()) + 64, 3 * each + 4096, False)
+    else:
+        rows.plan = MemoryPlan(False, 2, int(rows.sizes.max()) + 64, 0, False, spare=4 * each)
+    found = solve_problems(problems, Effort("dcd", Gap(1e-3) | Epochs(300), seed=2)).solutions
+    assert len(found) == 4
+    for solution, label in zip(found, (0, 1, 2, 5), strict=True):
+        assert solution.converged
+        signs = np.where(labels == label, 1.0, -1.0)
+        constant = 1.0 if bias == "regularised" else 0.0
+        primal, dual = recomputed(X, signs, solution, 0.5 * weight, loss, constant)
+        assert solution.certificate.primal == pytest.approx(primal, rel=1e-9)
+        assert solution.certificate.dual == pytest.approx(dual, rel=1e-9)
+        if bias == "free":
+            assert abs(np.asarray(solution.alpha) @ signs) <= 1e-9 * solution.alpha.sum()
+    if not keep:
+        epochs = max(solution.epochs for solution in found)
+        certificates = sum(len(solution.trace) for solution in found)
+        # Every epoch, certificates with their repairs, and looks at the first range.
+        most = (epochs + 3 * certificates) * size + 10 * int(rows.sizes.max())
+        assert rows.bytes_read <= most
+
+
+def test_classes_that_do_not_fit_together_are_solved_one_by_one(data: Any, tmp_path: Path) -> None:
+    X, y = data[0][:300], data[1][:300]
+    labels = np.where(y > 0, 5, np.arange(300) % 2)
+    write_arrow(tmp_path / "three.arrow", X, labels)
+    problems = StoredProblems(StoredRows(tmp_path / "three.arrow"), Task(0.5), 1)
+    streaming(problems.problem(0))
+    own = [problems.problem(k) for k in range(3)]
+    assert solver_from("dcd").side_by_side(own, 0) is None
+    found = solve_problems(problems, Effort(stop=Gap(1e-3) | Epochs(300)))
+    assert all(solution.converged for solution in found.solutions)

@@ -10,8 +10,10 @@ import numpy as np
 from bridle.fitting.labels import Labels
 from bridle.fitting.problems import (
     AgainstRest,
+    ClusterProblems,
     KernelChoice,
     Problems,
+    StoredProblems,
     Task,
     problems_in_memory,
 )
@@ -98,10 +100,12 @@ def solve_problems(
 
 def _together(problems: Problems, effort: Effort, take: Take) -> tuple[Solution, ...] | None:
     """Each class against the rest, all at once, where the solver can do that; else None."""
-    if not isinstance(problems, AgainstRest) or len(problems) == 1:
-        return None
-    if any(isinstance(rule, Suboptimality) for rule in effort.stop.rules):
+    if len(problems) == 1 or any(isinstance(rule, Suboptimality) for rule in effort.stop.rules):
         return None  # which several problems cannot have
+    if isinstance(problems, StoredProblems | ClusterProblems):
+        return _side_by_side(problems, effort, take)
+    if not isinstance(problems, AgainstRest):
+        return None
     solver = solver_from(effort.solver, problems.base)
     solver.check(problems.base)
     each = 4 * (problems.n_rows + problems.n_features)
@@ -118,6 +122,26 @@ def _together(problems: Problems, effort: Effort, take: Take) -> tuple[Solution,
         found += solve_together(
             descents, problems.problem, numbers, solver, stop=effort.stop, watch=effort.watch,
             take=take, keep=effort.keep, n_threads=problems.n_threads,
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _side_by_side(
+    problems: StoredProblems | ClusterProblems, effort: Effort, take: Take
+) -> tuple[Solution, ...] | None:
+    """The same of rows elsewhere, which are read, or sent for, once for all."""
+    own = [problems.problem(k) for k in range(len(problems))]
+    solver = solver_from(effort.solver, own[0])
+    solver.check(own[0])
+    found: list[Solution] = []
+    while len(found) < len(own):
+        begin = len(found)
+        descents = solver.side_by_side(own[begin:], effort.seed & (2**64 - 1))
+        if descents is None:
+            return None
+        found += solve_together(
+            descents, problems.problem, range(begin, begin + descents.n), solver,
+            stop=effort.stop, watch=effort.watch, take=take, keep=effort.keep, n_threads=1,
         )  # fmt: skip
     return tuple(found)
 

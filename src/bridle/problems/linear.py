@@ -33,7 +33,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C
 from bridle.problems.base import WEIGHTS, Judgement, Problem
-from bridle.rows.base import SCORES, Findings, quick_looks
+from bridle.rows.base import SCORES, Findings
 from bridle.rows.cuda.device import Where
 from bridle.rows.homes import sides_of
 from bridle.rows.memory import MemorySides
@@ -385,14 +385,9 @@ class LinearProblem(Problem):
 def judge_all(problems: Sequence[LinearProblem], iterates: Sequence[Iterate]) -> list[Judgement]:
     """What each problem says of its iterate. They share their rows, which are read once for all."""
     joined = np.stack([p.join(i.w, i.b) for p, i in zip(problems, iterates, strict=True)])
-    points = [p.sides.feasible(i) for p, i in zip(problems, iterates, strict=True)]
-    signed = np.stack([point.alpha * p.y for p, point in zip(problems, points, strict=True)])
-    looks = quick_looks(problems[0].rows, signed, joined)
-    del signed
-    return [
-        p._judgement(p.sides.judge_look(iterate, *seen))
-        for p, iterate, *seen in zip(problems, iterates, joined, points, looks, strict=True)
-    ]
+    all_sides = [p.sides for p in problems]
+    found = all_sides[0].judge_all(all_sides, iterates, joined)
+    return [p._judgement(own) for p, own in zip(problems, found, strict=True)]
 
 
 def _source(found: Findings) -> Source:

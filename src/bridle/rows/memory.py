@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -42,6 +42,7 @@ from bridle.rows.base import (
     quick_drift,
     quick_error,
     quick_look,
+    quick_looks,
     scaled,
 )
 from numpy.typing import ArrayLike, NDArray
@@ -359,6 +360,20 @@ class MemorySides:
         point = self.feasible(iterate)
         look = quick_look(self.rows, point.alpha * self.y, joined, 0.0)
         return self.judge_look(iterate, joined, point, look)
+
+    @staticmethod
+    def judge_all(
+        sides: Sequence[MemorySides], iterates: Sequence[Iterate], joined: Array
+    ) -> list[Findings]:
+        """Of several problems on the same rows, in one pass."""
+        points = [own.feasible(i) for own, i in zip(sides, iterates, strict=True)]
+        signed = np.stack([p.alpha * own.y for own, p in zip(sides, points, strict=True)])
+        looks = quick_looks(sides[0].rows, signed, joined)
+        del signed
+        return [
+            own.judge_look(iterate, *seen)
+            for own, iterate, *seen in zip(sides, iterates, joined, points, looks, strict=True)
+        ]
 
     def feasible(self, iterate: Iterate) -> Feasible:
         """The dual point to judge."""

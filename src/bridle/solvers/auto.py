@@ -17,7 +17,7 @@ features are scaled. The hard margin of a structural problem is n-slack's.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -84,6 +84,10 @@ class Auto(Solver):
             descents.watches = [_Watch(newton_passes(problem)) for _ in range(n)]
             descents.followed_by = _dcd_then_newton
         return descents
+
+    def side_by_side(self, problems: Sequence[LinearProblem], seed: int) -> Any:
+        """By the method that is chosen."""
+        return self.choose(problems[0]).side_by_side(problems, seed)
 
     def called(self, problem: Problem, last: Any) -> str:
         """With the method that the run has ended with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,6 +79,13 @@ class Solver:
 
         codes: the class of each row of the problem, whose own labels do not matter. What comes is
         as `bridle.solvers.shared.class_descents`.
+        """
+        return None
+
+    def side_by_side(self, problems: Sequence[Any], seed: int) -> Any:
+        """The same for problems on rows that are elsewhere: each class has its own.
+
+        What comes has `n`, too: how many of them, the first ones, there is memory for.
         """
         return None
 

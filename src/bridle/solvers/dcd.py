@@ -15,6 +15,7 @@ single coordinates cannot move along: b follows slowly instead, by the proximal 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS, Problem
 from bridle.problems.linear import LinearProblem
-from bridle.rows.base import DESCENT, PASSES, STEPS
+from bridle.rows.base import DESCENT, PASSES, RANGES, STEPS
 from bridle.solvers.base import LOSS_NEEDS, Iterates, Pace, Solver
 from bridle.solvers.shared.gap_estimates import MANY_ROWS, ByDrawing, ByVisits
 
@@ -103,6 +104,14 @@ class DualCoordinateDescent(Solver):
         from bridle.solvers.shared.class_descents import ClassDescents
 
         return ClassDescents(problem, codes, n, seed, self.bucket)
+
+    def side_by_side(self, problems: Sequence[LinearProblem], seed: int) -> Any:
+        """Rows on disk are read once for all."""
+        if RANGES not in problems[0].offers or STEPS in problems[0].offers:
+            return None
+        from bridle.solvers.shared.stored import StoredClasses
+
+        return StoredClasses.within(problems, seed, bucket=self.bucket, n_blocks=self.blocks)
 
 
 def descend_in_memory(

@@ -71,8 +71,8 @@ class MemoryPlan:
     """What may be in memory.
 
     resident: all rows, once read. buffers: else, ranges at a time, each of at most buffer_bytes.
-    keep_bytes: for copies of rows. vectors_on_disk: whether vectors of the length of the data are
-    in a temporary file instead of in memory.
+    keep_bytes: for copies of rows. spare: that nobody has asked for. vectors_on_disk: whether
+    vectors of the length of the data are in a temporary file instead of in memory.
     """
 
     resident: bool
@@ -80,6 +80,7 @@ class MemoryPlan:
     buffer_bytes: int
     keep_bytes: int
     vectors_on_disk: bool
+    spare: int = 0
 
     @classmethod
     def of(
@@ -97,7 +98,7 @@ class MemoryPlan:
         largest = max(sizes)
         everything = sum(sizes) + 32 * rows.n_rows
         if fixed + vectors + everything <= memory:
-            return cls(True, 0, 0, 0, False)
+            return cls(True, 0, 0, 0, False, memory - fixed - vectors - everything)
         on_disk = fixed + vectors + 2 * largest > memory
         left = memory - fixed - (0 if on_disk else vectors)
         if left < 2 * largest:

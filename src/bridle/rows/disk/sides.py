@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -235,31 +235,22 @@ class DiskSides:
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One pass; a point that has to move far to become feasible costs two more."""
-        alpha, own = self.vectors.zeros(), iterate.alpha
-        looks = _Looks(self, self.vectors.zeros()) if self.free or iterate.direction else None
-        judged, b = total(self._shares(alpha, own, joined, self._scales(own), looks)), iterate.b
-        if looks is not None:
-            judged = judged.balanced() if self.free else judged
-            half, dual = 0.5 * inner(joined, joined), judged.dual().middle
-            if self.free and not iterate.own_bias:
-                b = looks.best_bias(
-                    judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0)
-                )
-            if iterate.direction:
-                s = looks.best_scale(2.0 * half)
-                joined, b = s * joined, s * b
-                looks.scale(s)
-            loss, errors = looks.loss(b if self.free else 0.0)
-            judged = replace(judged, loss=loss, errors=errors)
-        primal = 0.5 * inner(joined, joined) + judged.loss.high
-        self.best_judged = min(self.best_judged, (primal, judged.errors))
-        far = own is None or judged.shifted > FAR * judged.total.high
-        repaired = far or judged.moved > NEAR * judged.total.high
-        loss = judged.loss
-        if far:
-            self._ascend(alpha, judged, replace(iterate, b=b))
-            judged = self.dual_sums(alpha)
-        return Findings(joined, b, loss, judged, alpha, repaired)
+        return self.judge_all([self], [iterate], joined[None])[0]
+
+    @staticmethod
+    def judge_all(
+        sides: Sequence[DiskSides], iterates: Sequence[Iterate], joined: Array
+    ) -> list[Findings]:
+        """Of several problems on the same rows, in one pass over the file."""
+        judged = [_Judging(*known) for known in zip(sides, iterates, joined, strict=True)]
+
+        def pieces(part: Range) -> list[Piece]:
+            return [own.piece(part.rows, part.where, part.labels, part.weight) for own in sides]
+
+        for found in sides[0].rows.each(pieces, None):
+            for own, piece in zip(judged, found, strict=True):
+                own.see(piece)
+        return [own.findings() for own in judged]
 
     def _scales(self, own: Array | None) -> tuple[float, float]:
         """What makes up for a free bias: see `bridle.rows.base.balance`."""
@@ -272,25 +263,6 @@ class DiskSides:
             down -= float(signed[signed < 0].sum())
             self.vectors.release(own)
         return balance(up, down)
-
-    def _shares(
-        self, alpha: Array, own: Array | None, joined: Array, scales: tuple[float, float],
-        looks: _Looks | None,
-    ) -> Iterator[Judged]:  # fmt: skip
-        """Of each range; alpha is filled with the point that is judged."""
-        for _, piece in self.pieces():
-            mine = None if own is None else own[piece.where]
-            share, alpha[piece.where], look = judge_piece(
-                piece, self.loss, mine, joined, 0.0, scales
-            )
-            if looks is not None:
-                looks.keep(piece, look)
-                yield replace(share, bracket=bias_bracket(piece, self.loss, look.scores))
-            else:
-                errors = int(np.count_nonzero((look.scores > 0) != (piece.y > 0)))
-                loss = loss_at(piece, self.loss, look.scores, look.error)
-                yield replace(share, loss=loss, errors=errors)
-            self.vectors.release(alpha, own)
 
     def best_bias(self, scores: Array) -> float:
         """The free bias that is best for these scores."""
@@ -376,6 +348,67 @@ class DiskSides:
             best = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
             wrong += int(np.count_nonzero(classes[best] != part.labels))
         return wrong / self.rows.n_rows
+
+
+class _Judging:
+    """A point that is judged range by range; alpha is filled with the dual point."""
+
+    def __init__(self, sides: DiskSides, iterate: Iterate, joined: Array) -> None:
+        self.sides, self.iterate, self.joined = sides, iterate, joined
+        self.alpha = sides.vectors.zeros()
+        self.scales = sides._scales(iterate.alpha)
+        waits = sides.free or iterate.direction
+        self.looks = _Looks(sides, sides.vectors.zeros()) if waits else None
+        self.sum: Judged | None = None
+
+    def see(self, piece: Piece) -> None:
+        """A range."""
+        share = self._share(piece)
+        self.sum = share if self.sum is None else total((self.sum, share))
+        self.sides.vectors.release(self.alpha, self.iterate.alpha)
+
+    def _share(self, piece: Piece) -> Judged:
+        own, loss = self.iterate.alpha, self.sides.loss
+        share, self.alpha[piece.where], look = judge_piece(
+            piece, loss, None if own is None else own[piece.where], self.joined, 0.0, self.scales
+        )
+        if self.looks is not None:
+            self.looks.keep(piece, look)
+            return replace(share, bracket=bias_bracket(piece, loss, look.scores))
+        errors = int(np.count_nonzero((look.scores > 0) != (piece.y > 0)))
+        return replace(share, loss=loss_at(piece, loss, look.scores, look.error), errors=errors)
+
+    def findings(self) -> Findings:
+        """Once all ranges were seen."""
+        assert self.sum is not None
+        sides, iterate, joined, alpha = self.sides, self.iterate, self.joined, self.alpha
+        judged, b = self.sum.balanced() if sides.free else self.sum, iterate.b
+        if self.looks is not None:
+            joined, b, judged = self._with_looks(self.looks, judged)
+        primal = 0.5 * inner(joined, joined) + judged.loss.high
+        sides.best_judged = min(sides.best_judged, (primal, judged.errors))
+        far = iterate.alpha is None or judged.shifted > FAR * judged.total.high
+        repaired = far or judged.moved > NEAR * judged.total.high
+        loss = judged.loss
+        if far:
+            sides._ascend(alpha, judged, replace(iterate, b=b))
+            judged = sides.dual_sums(alpha)
+        return Findings(joined, b, loss, judged, alpha, repaired)
+
+    def _with_looks(self, looks: _Looks, judged: Judged) -> tuple[Array, float, Judged]:
+        """The point, its bias and its loss, which ask for all scores."""
+        joined, b = self.joined, self.iterate.b
+        half, dual = 0.5 * inner(joined, joined), judged.dual().middle
+        if self.sides.free and not self.iterate.own_bias:
+            b = looks.best_bias(
+                judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0)
+            )
+        if self.iterate.direction:
+            s = looks.best_scale(2.0 * half)
+            joined, b = s * joined, s * b
+            looks.scale(s)
+        loss, errors = looks.loss(b if self.sides.free else 0.0)
+        return joined, b, replace(judged, loss=loss, errors=errors)
 
 
 class _Looks:

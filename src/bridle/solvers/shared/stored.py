@@ -16,7 +16,8 @@ whoever goes on from alpha does so with epochs like all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from bridle.solvers.shared.gap_estimates import GapEstimate
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from bridle.objective.certificate import Certificate
     from bridle.problems.linear import LinearProblem
     from bridle.rows.disk.ranges import DiskRows, Range
     from bridle.rows.disk.sides import DiskSides
@@ -61,7 +63,16 @@ class Descent:
     rest, and the next epoch reads nothing.
     """
 
-    def __init__(self, problem: LinearProblem, start: Any, *, bucket: int, n_blocks: int) -> None:
+    def __init__(
+        self,
+        problem: LinearProblem,
+        start: Any,
+        *,
+        bucket: int,
+        n_blocks: int,
+        keep: int | None = None,
+    ) -> None:
+        """keep: bytes for copies of rows; None: all that are left."""
         self.problem, self.bucket = problem, bucket
         self.sides: DiskSides = problem.sides
         self.vectors = self.sides.vectors
@@ -73,13 +84,18 @@ class Descent:
         self.descent = self.sides.descent(sums, bias, n_blocks)
         self.resting = self.vectors.zeros(np.uint8)
         plan = self.sides.rows.plan
-        keep = plan.keep_bytes if plan is not None else 0
+        if keep is None:
+            keep = plan.keep_bytes if plan is not None else 0
         self.kept = Kept.within(self.sides.rows, keep) if keep else None
         self.all_kept = False
         self.w = np.zeros(problem.n_features + 1)
         self._copying = not self.from_zero  # in that epoch no row rests, and none comes twice
         self._made_room = False  # in this epoch
         self._again = 1
+        self.step, self.epoch, self.whole_gap = 0, 0.0, np.inf
+        # The second epoch from zero sees most of all what the first one did before it knew w, and
+        # is much further at its end; the rate of the third is then too good to last.
+        self.gap = GapEstimate(0.5, (1.5, 0.4)) if self.from_zero else GapEstimate(1.0)
 
     def _first_bias(self, start: Any) -> float:
         """As in memory: a free one of a regression, where it is best for no weights."""
@@ -91,6 +107,7 @@ class Descent:
 
     def visit(self, part: Range, piece: Piece, rng: _core.Rng) -> None:
         """Every row of a range that does not rest, once."""
+        self.step += len(piece.y)
         where = piece.where
         alpha, resting = np.array(self.alpha[where]), np.array(self.resting[where])
         self.descent.visit(
@@ -125,14 +142,15 @@ class Descent:
             self.resting[mine] = kept.resting[some]
             self.vectors.release(self.alpha, self.resting)
 
-    def visit_kept(self, rng: _core.Rng) -> int:
-        """An epoch on the copies alone; how many rows it visits."""
+    def visit_kept(self, rng: _core.Rng) -> None:
+        """An epoch on the copies alone, which counts by its visits."""
         assert self.kept is not None
         kept, n = self.kept, self.kept.n_rows
         n_visits = n - int(np.count_nonzero(kept.resting[:n]))
         kept.show(self.descent.visit, self.sides.rows, rng, self.bucket)
         self._write_down(kept)
-        return n_visits
+        self.step += n_visits
+        self.epoch += n_visits / self.problem.n_rows
 
     def end_epoch(self, rng: _core.Rng) -> _core.steps.DcdEpoch:
         """What the epoch saw; decides where the next one reads its rows."""
@@ -146,6 +164,24 @@ class Descent:
         self._again = min(MOST_AGAIN, max(1, round(often)))
         return done
 
+    def after_epoch(self, rng: _core.Rng, from_disk: bool) -> tuple[float | None, bool]:
+        """A guess at the gap after an epoch, and whether it has visited every row."""
+        done = self.end_epoch(rng)
+        # The descent knows only of the rows that it was shown: copies are never all of them.
+        whole = from_disk and done.whole
+        if whole:
+            self.whole_gap = done.gap
+        if done.active == 0 or (not whole and done.gap <= 0.1 * self.whole_gap):
+            self.wake_all()
+        primal = done.dual + done.gap
+        return self.gap.after(done.gap / primal) if 0 < primal < np.inf else None, whole
+
+    def learn(self, relative_gap: float, whole: bool) -> None:
+        """From a certificate, which an epoch of this kind has not sufficed for."""
+        self.gap.learn(relative_gap)
+        if not whole:
+            self.wake_all()
+
     def wake_all(self) -> None:
         """The next epoch visits every row."""
         if self.kept is not None:
@@ -154,11 +190,11 @@ class Descent:
         self.resting[:] = 0
         self.vectors.release(self.resting)
 
-    def iterate(self, step: int, epoch: float, estimate: float | None) -> Iterate:
+    def iterate(self, epoch: float, estimate: float | None) -> Iterate:
         """Where it is."""
         self.descent.weights(self.w)
         w, b = self.problem.split(self.w, self.descent.bias)
-        return Iterate(step, epoch, w, b, self.alpha, gap_estimate=estimate)
+        return Iterate(self.step, epoch, w, b, self.alpha, gap_estimate=estimate)
 
 
 def descend(
@@ -166,42 +202,113 @@ def descend(
 ) -> Iterates:
     """Dual coordinate descent: an iterate after each epoch, and some within."""
     state = Descent(problem, start, bucket=bucket, n_blocks=n_blocks)
-    step, epoch, whole_gap = 0, 0.0, np.inf
-    # The second epoch from zero sees most of all what the first one did before it knew w, and is
-    # much further at its end; the rate of the third is then too good to last.
-    estimate = GapEstimate(0.5, (1.5, 0.4)) if state.from_zero else GapEstimate(1.0)
     rows = problem.rows
     n_bytes = int(rows.sizes.sum())
     while True:
-        # The descent knows only of the rows that it was shown: copies are never all of them.
         from_disk = not state.all_kept
         if from_disk:
             seen = 0
             for order in stretches(rows, rng):
                 if seen:
-                    yield state.iterate(step, epoch + seen / n_bytes, np.inf)
+                    yield state.iterate(state.epoch + seen / n_bytes, np.inf)
                 for part, piece in problem.sides.pieces(order):
                     state.visit(part, piece, rng)
-                    step += len(piece.y)
                 seen += int(rows.sizes[order].sum())
-            epoch += 1
+            state.epoch += 1
         else:
-            n_visits = state.visit_kept(rng)
-            step += n_visits
-            epoch += n_visits / problem.n_rows
-        done = state.end_epoch(rng)
-        whole = from_disk and done.whole
-        if whole:
-            whole_gap = done.gap
-        if done.active == 0 or (not whole and done.gap <= 0.1 * whole_gap):
-            state.wake_all()
-        primal = done.dual + done.gap
-        guess = estimate.after(done.gap / primal) if 0 < primal < np.inf else None
-        certificate = yield state.iterate(step, epoch, guess)
+            state.visit_kept(rng)
+        guess, whole = state.after_epoch(rng, from_disk)
+        certificate = yield state.iterate(state.epoch, guess)
         if certificate is not None:
-            estimate.learn(certificate.relative_gap)
-            if not whole:
-                state.wake_all()
+            state.learn(certificate.relative_gap, whole)
+
+
+class StoredClasses:
+    """The descents of several problems on the same rows, which are read once for all of them.
+
+    As `bridle.solvers.shared.class_descents`: each has dual variables, weights, copies and rest of
+    its own. n: how many problems there is memory for, the first ones.
+    """
+
+    # float64 vectors of one more problem at the worst moment, of the length and of the width.
+    ROW_VECTORS, WEIGHT_VECTORS = 4, 12
+    MEMORY = 1 << 29  # where nothing was said of memory
+
+    def __init__(
+        self, problems: Sequence[LinearProblem], seed: int, *, bucket: int, n_blocks: int, keep: int
+    ) -> None:
+        self.problem, self.n, self.rng = problems[0], len(problems), _core.Rng(seed)
+        self.states = [
+            Descent(problem, None, bucket=bucket, n_blocks=n_blocks, keep=keep)
+            for problem in problems
+        ]
+        self.guesses: list[float | None] = [None] * self.n
+        self.whole = [True] * self.n
+        self.rests = [False] * self.n
+
+    @classmethod
+    def within(
+        cls, problems: Sequence[LinearProblem], seed: int, *, bucket: int, n_blocks: int
+    ) -> StoredClasses | None:
+        """As many as there is memory for; None if that is only one of several."""
+        first = problems[0]
+        plan, loss = first.rows.plan, first.loss
+        if first.sides.vectors.on_disk or loss.core is None:
+            return None
+        each = (8 * cls.ROW_VECTORS + 2) * first.n_rows
+        each += 8 * cls.WEIGHT_VECTORS * (first.n_features + 1)
+        left = cls.MEMORY if plan is None else plan.keep_bytes + plan.spare
+        n = min(len(problems), left // each)
+        if n < min(2, len(problems)):
+            return None
+        keep = 0 if plan is None else max(0, plan.keep_bytes - n * each) // n
+        return cls(problems[:n], seed, bucket=bucket, n_blocks=n_blocks, keep=keep)
+
+    def advance(self) -> None:
+        """An epoch of all that do not rest."""
+        going = [k for k in range(self.n) if not self.rests[k]]
+        reading = [k for k in going if not self.states[k].all_kept]
+        for k in going:
+            if k not in reading:
+                self.states[k].visit_kept(self.rng)
+        if reading:
+            self._read_for([self.states[k] for k in reading])
+        for k in going:
+            state = self.states[k]
+            state.epoch += k in reading
+            self.guesses[k], self.whole[k] = state.after_epoch(self.rng, k in reading)
+
+    def _read_for(self, states: list[Descent]) -> None:
+        def pieces(part: Range) -> tuple[Range, list[Piece]]:
+            known = part.rows, part.where, part.labels, part.weight
+            return part, [state.sides.piece(*known) for state in states]
+
+        for order in stretches(self.problem.rows, self.rng):
+            for part, found in self.problem.rows.each(pieces, order):
+                for state, piece in zip(states, found, strict=True):
+                    state.visit(part, piece, self.rng)
+
+    def outline(self, k: int) -> Iterate:
+        """Where problem k is, but for the arrays."""
+        state = self.states[k]
+        return Iterate(state.step, state.epoch, None, gap_estimate=self.guesses[k], solver="dcd")
+
+    def iterate(self, k: int) -> Iterate:
+        """Where problem k is."""
+        return replace(self.states[k].iterate(self.states[k].epoch, self.guesses[k]), solver="dcd")
+
+    def rest(self, k: int) -> None:
+        """No more visits for problem k, for now."""
+        self.rests[k] = True
+
+    def go_on(self, k: int, certificate: Certificate) -> None:
+        """More visits for problem k, which has this certificate."""
+        self.states[k].learn(certificate.relative_gap, self.whole[k])
+        self.rests[k] = False
+
+    def leaves(self, k: int) -> bool:
+        """Nobody goes on alone: the reading is what costs."""
+        return False
 
 
 class StoredSteps:
