@@ -628,3 +628,40 @@ def test_weights_are_certified_where_the_rows_are(corpus):
         assert ours.primal == pytest.approx(own.primal, rel=1e-6)
         assert ours.dual <= own.primal
         assert ours.relative_gap <= 1.1 * own.relative_gap + 1e-4
+
+
+@pytest.mark.parametrize(("loss", "bias"), CASES)
+def test_several_classes_share_their_messages(corpus, loss, bias):
+    X, labels = three_classes(corpus)
+    weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(labels))
+    parts, alone = (LocalParts(X, labels, 3, weight) for _ in range(2))
+    task, solver = Task(0.5, loss=loss, bias=bias), Cocoa(work=0.1, gather=0)
+    found = solve_problems(ClusterProblems(parts, task), Effort(solver, STOP, seed=4))
+    assert len(found.solutions) == 3
+    for k, solution in enumerate(found.solutions):
+        assert solution.converged
+        signs = np.where(labels == k, 1, -1)
+        check_certificate(solution, X, signs, 0.5, loss=loss, bias=bias, weight=weight)
+    problems = ClusterProblems(alone, task)
+    for k in range(3):
+        twin = solve(problems.problem(k), solver, stop=STOP, seed=4)
+        assert twin.converged
+    assert parts.calls < 0.67 * alone.calls
+    del found, twin, solution
+    gc.collect()
+    DistributedProblem(parts).sides.close()
+
+
+def test_classes_that_share_messages_survive_a_loss(corpus):
+    X, labels = three_classes(corpus)
+    parts = Flaky(X, labels, 3, seed=5)
+    problems = ClusterProblems(parts, Task(0.5))
+    parts.calm = False
+    found = solve_problems(problems, Effort(Cocoa(work=0.2), STOP, seed=4))
+    assert parts.left < 12  # some were lost
+    parts.calm = True
+    for k, solution in enumerate(found.solutions):
+        assert solution.converged
+        if not solution.alpha.lost:
+            signs = np.where(labels == k, 1, -1)
+            check_certificate(solution, X, signs, 0.5, loss="hinge", bias="none")

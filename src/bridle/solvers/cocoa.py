@@ -28,7 +28,8 @@ The bias is the proximal point method's, as in dcd, shared by all parts like w.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from bridle.rows.base import ROUNDS
 from bridle.rows.cluster.gathered import Gathered
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.price import message_bytes, worthwhile_work
+from bridle.rows.cluster.run import visit_all
 from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
@@ -79,19 +81,23 @@ class Cocoa(Solver):
         if self.bucket < 1:
             raise ValueError(f"bucket must be at least 1, got {self.bucket}")
 
+    def side_by_side(self, problems: Sequence[LinearProblem], seed: int) -> ClassRounds:
+        """Their messages are shared."""
+        return ClassRounds(self, problems, seed)
+
     def iterates(
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate after each round."""
         run = problem.sides.begin(start, rng.below(2**31))
-        rounds = _Rounds(self, run, rng)
+        rounds = Rounds(self, run, rng)
         step = 0
         while True:
             try:
                 visits, estimate = rounds.one()
             except PartsLostError as lost:  # what was measured is of another time
                 run.recover(lost)
-                rounds = _Rounds(self, run, rng)
+                rounds = Rounds(self, run, rng)
                 continue
             step += visits
             certificate = yield Iterate(
@@ -101,7 +107,7 @@ class Cocoa(Solver):
                 rounds.seen.learn(certificate)
 
 
-class _Rounds:
+class Rounds:
     """On all parts or, once few rows move, on these rows in one place."""
 
     def __init__(self, solver: Cocoa, run: ClusterRun, rng: _core.Rng) -> None:
@@ -117,19 +123,110 @@ class _Rounds:
 
     def one(self) -> tuple[int, float | None]:
         """Visits, and a guess at the gap."""
+        done = self.gathered()
+        if done is not None:
+            return done
+        return self.learn(self.run.visit(self.caution.news(), **self.share))
+
+    @property
+    def share(self) -> dict[str, Any]:
+        """What a part is to do in a round."""
+        return {"epochs": self.work, "bucket": self.bucket}
+
+    def gathered(self) -> tuple[int, float | None] | None:
+        """A round on the rows that still move, in one place; None if it is not time for one."""
         if self.patience == 0 and self.here.most_bytes > 0:
             if self.here.fetch():
                 visits = self.here.solve(self.rng, self.bucket)
                 self.run.sides.report.gathered += 1
                 return visits, self.seen.known(self.here.gap, self.run)
             self.patience = self.seen.per_epoch
+        return None
+
+    def learn(self, steps: list[Step]) -> tuple[int, float | None]:
+        """From the answers to a round."""
         self.patience -= 1
-        run = self.run
-        steps = run.visit(self.caution.news(), epochs=self.work, bucket=self.bucket)
-        line = Line.along(run, steps)
-        run.move(line.eta, line.step, line.balance)
+        line = Line.along(self.run, steps)
+        self.run.move(line.eta, line.step, line.balance)
         self.caution.learn(line)
-        return sum(one.visits for one in steps), self.seen.add(steps, run)
+        return sum(one.visits for one in steps), self.seen.add(steps, self.run)
+
+
+class ClassRounds:
+    """Several problems on the same parts: their rounds and certificates share their messages.
+
+    As `bridle.solvers.shared.class_descents`.
+    """
+
+    def __init__(self, solver: Cocoa, problems: Sequence[LinearProblem], seed: int) -> None:
+        self.solver, self.problem, self.n = solver, problems[0], len(problems)
+        self.rngs = [_core.Rng(seed) for _ in problems]
+        self.runs = [
+            problem.sides.begin(None, rng.below(2**31))
+            for problem, rng in zip(problems, self.rngs, strict=True)
+        ]
+        self.problems = list(problems)
+        self.rounds = self._begun()
+        self.steps = [0] * self.n
+        self.guesses: list[float | None] = [None] * self.n
+        self.rests = [False] * self.n
+
+    def _begun(self) -> list[Rounds]:
+        pairs = zip(self.runs, self.rngs, strict=True)
+        return [Rounds(self.solver, run, rng) for run, rng in pairs]
+
+    def advance(self) -> None:
+        """A round of all that do not rest."""
+        while True:
+            try:
+                self._advance([k for k in range(self.n) if not self.rests[k]])
+                return
+            except PartsLostError as lost:
+                for run in self.runs:
+                    run.recover(lost)
+                self.rounds = self._begun()
+
+    def _advance(self, going: list[int]) -> None:
+        todo = []
+        for k in going:
+            done = self.rounds[k].gathered()
+            if done is None:
+                todo.append(k)
+            else:
+                self._note(k, *done)
+        if not todo:
+            return
+        mine = [self.rounds[k] for k in todo]
+        orders = [own.run.order(own.caution.news(), **own.share) for own in mine]
+        for k, steps in zip(todo, visit_all([own.run for own in mine], orders), strict=True):
+            self._note(k, *self.rounds[k].learn(steps))
+
+    def _note(self, k: int, visits: int, guess: float | None) -> None:
+        self.steps[k] += visits
+        self.guesses[k] = guess
+
+    def outline(self, k: int) -> Iterate:
+        """Where problem k is, but for the arrays."""
+        epoch = self.steps[k] / self.runs[k].n_useful
+        return Iterate(self.steps[k], epoch, None, gap_estimate=self.guesses[k], solver="cocoa")
+
+    def iterate(self, k: int) -> Iterate:
+        """Where problem k is."""
+        run = self.runs[k]
+        return replace(self.outline(k), w=run.w.copy(), b=run.b)
+
+    def rest(self, k: int) -> None:
+        """No more rounds for problem k, for now."""
+        self.rests[k] = True
+
+    def go_on(self, k: int, certificate: Any) -> None:
+        """More rounds for problem k, which has this certificate."""
+        self.rounds[k].seen.learn(certificate)
+        self.rests[k] = False
+
+    def leaves(self, k: int) -> bool:
+        """Nobody goes on alone: the messages are what costs."""
+        return False
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,10 @@ class Part:
             elif (run := self.runs.pop(number, None)) is not None and run.saved is not None:
                 Path(run.saved).unlink(missing_ok=True)
 
+    def several(self, method: str, calls: list[tuple[Any, ...]]) -> list[Any]:
+        """The answers to several messages of one kind, which came as one."""
+        return [getattr(self, method)(*arguments) for arguments in calls]
+
     def visit(self, run: int, order: Order) -> Step:
         """A round: local epochs on the subproblem of CoCoA+, from the weights of all parts."""
         return self.runs[run].visit(order)

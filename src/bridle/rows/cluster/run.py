@@ -23,6 +23,7 @@ from bridle.rows.cluster.rows import take_unwanted
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from bridle.rows.cluster.rows import Parts
     from bridle.rows.cluster.sides import ClusterSides
 
 
@@ -88,16 +89,23 @@ class ClusterRun:
 
     def visit(self, caution: Array | None, **order: Any) -> list[Step]:
         """A round; PartsLostError if a part was lost."""
+        steps = self.parts.call("visit", self.number, self.order(caution, **order))
+        self.heard()
+        return steps
+
+    def order(self, caution: Array | None, **order: Any) -> Order:
+        """The message of a round."""
         dtype = self.sides.rows.dtype
         if caution is not None:
             self.caution, self.told = caution.astype(dtype), False
         told = None if self.told else self.caution
         w = self.vector().astype(dtype)
-        message = Order(self.kept, w, self.b, float(self.bias.response), told, **order)
-        steps = self.parts.call("visit", self.number, message)
+        return Order(self.kept, w, self.b, float(self.bias.response), told, **order)
+
+    def heard(self) -> None:
+        """All parts have answered."""
         self.told = True
         self.sides.report.rounds += 1
-        return steps
 
     def move(self, kept: float, step: Array, balance: float) -> None:
         """w and b go this part of the way; the parts hear of it with the next message."""
@@ -107,28 +115,44 @@ class ClusterRun:
 
     def judge(self, iterate: Iterate) -> Findings:
         """What the parts say; w is then w(alpha) to the last bit."""
+        return self.judge_all([self], [iterate])[0]
+
+    @staticmethod
+    def judge_all(runs: Sequence[ClusterRun], iterates: Sequence[Iterate]) -> list[Findings]:
+        """Of several runs on the same parts, in messages of all of them."""
+        parts, now = runs[0].parts, list(iterates)
         while True:
             try:
-                if self.parts.unwanted:
-                    self.parts.call("forget", take_unwanted(self.parts))
-                return self._judge(iterate)
+                if parts.unwanted:
+                    parts.call("forget", take_unwanted(parts))
+                asked = [
+                    run._question(iterate, scales)
+                    for run, iterate, scales in zip(runs, now, _scales(runs), strict=True)
+                ]
+                answers = _together(parts, "judge", asked)
+                for run in runs:
+                    run.kept = 1.0
+                return [
+                    run._judged(iterate, question[4], shares)
+                    for run, iterate, question, shares in zip(
+                        runs, now, asked, answers, strict=True
+                    )
+                ]
             except PartsLostError as lost:
-                self.recover(lost)
-                iterate = Iterate(iterate.step, iterate.epoch, self.w, self.b)
+                for run in runs:
+                    run.recover(lost)
+                now = [
+                    Iterate(i.step, i.epoch, run.w, run.b) for i, run in zip(now, runs, strict=True)
+                ]
 
-    def _judge(self, iterate: Iterate) -> Findings:
+    def _question(self, iterate: Iterate, scales: tuple[float, float]) -> tuple[Any, ...]:
+        w = np.append(iterate.w, 0.0 if self.sides.free else iterate.b)
+        return (self.number, self.kept, w, scales, next(_numbers), self._saved())
+
+    def _judged(self, iterate: Iterate, snapshot: int, shares: list[Judged]) -> Findings:
+        """From what the parts say."""
         sides, free = self.sides, self.sides.free
-        scales = (1.0, 1.0)
-        if free:
-            up, down = np.sum(self.call("totals"), axis=0)
-            scales = balance(float(up), float(down))
         w = np.array(iterate.w, np.float64)
-        snapshot = next(_numbers)
-        shares: list[Judged] = self.parts.call(
-            "judge", self.number, self.kept, np.append(w, 0.0 if free else iterate.b), scales,
-            snapshot, self._saved(),
-        )  # fmt: skip
-        self.kept = 1.0
         sides.report.certificates += 1
         judged = total(shares)
         if sides.bias == "regularised":  # the constant feature, of which the parts know nothing
@@ -216,6 +240,33 @@ class ClusterRun:
         """The checkpoint of this run; the parts add their number."""
         folder = self.sides.checkpoint
         return None if folder is None else str(folder / self.token)
+
+
+def _together(parts: Parts, method: str, asked: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """What all parts answer to each question; one message for all questions."""
+    if len(asked) == 1:
+        return [parts.call(method, *asked[0])]
+    return [list(own) for own in zip(*parts.call("several", method, list(asked)), strict=True)]
+
+
+def visit_all(runs: Sequence[ClusterRun], orders: Sequence[Order]) -> list[list[Step]]:
+    """A round of several runs on the same parts, in one message."""
+    asked = [(run.number, order) for run, order in zip(runs, orders, strict=True)]
+    steps = _together(runs[0].parts, "visit", asked)
+    for run in runs:
+        run.heard()
+    return steps
+
+
+def _scales(runs: Sequence[ClusterRun]) -> list[tuple[float, float]]:
+    """What balances the dual point of each, which a free bias asks for."""
+    if not runs[0].sides.free:
+        return [(1.0, 1.0)] * len(runs)
+    answers = _together(runs[0].parts, "totals", [(run.number, run.kept) for run in runs])
+    for run in runs:
+        run.kept = 1.0
+    sums = [np.sum(own, axis=0) for own in answers]
+    return [balance(float(up), float(down)) for up, down in sums]
 
 
 def _with_constant(judged: Judged, scale: float) -> Judged:

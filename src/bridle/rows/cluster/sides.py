@@ -131,6 +131,14 @@ class ClusterSides:
             raise ValueError("on a cluster only the point of a run that is under way can be judged")
         return self.run.judge(iterate)
 
+    @staticmethod
+    def judge_all(
+        sides: Sequence[ClusterSides], iterates: Sequence[Iterate], joined: Array
+    ) -> list[Findings]:
+        """Of several problems whose runs are under way."""
+        runs = [own.run for own in sides]
+        return ClusterRun.judge_all([run for run in runs if run is not None], iterates)
+
     def half_norm(self, w: Array, b: float) -> float:
         """1/2 |w|^2 with the weight of the constant feature."""
         bias = 0.5 * b * b * self.bias_precision if self.bias == "regularised" else 0.0
