@@ -80,7 +80,11 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "scan": (matrix.scan, lambda: {"rows": csr(), "squared_norms": ones(), "n_threads": 2}),
     "scores": (rows.scores, lambda: {"rows": csr(), "w": ones(5), "out": ones(), "n_threads": 2}),
     "scores_of_all": (rows.scores_of_all, lambda: {
-        "rows": csr(), "w": np.ones((5, 3)), "out": np.ones((N, 3)), "n_threads": 2}),
+        "rows": csr(), "weights": np.ones((3, 4)), "constants": ones(3), "out": np.ones((N, 3)),
+        "n_threads": 2}),
+    "best_of_all": (rows.best_of_all, lambda: {
+        "rows": csr(), "weights": np.ones((3, 4)), "constants": ones(3),
+        "out": np.zeros(N, np.int64), "n_threads": 2}),
     "combine": (rows.combine, lambda: {
         "rows": csr(), "coefficients": ones(), "out": ones(5), "n_threads": 2}),
     "combine_and_score": (rows.combine_and_score, lambda: {

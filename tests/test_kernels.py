@@ -45,10 +45,30 @@ def test_passes(dtype, storage, n_threads):
     assert scores == pytest.approx(X1 @ w)
     assert out == pytest.approx(X1.T @ c)
     assert problem.squared_norms == pytest.approx((X1**2).sum(axis=1))
-    W = rng.normal(size=(X1.shape[1], 5))
-    assert problem.rows.scores_of_all(W) == pytest.approx(X1 @ W)
+    W, b, few = np.zeros((5, X.shape[1])), np.zeros(5), np.empty((len(X), 4))
     with pytest.raises(ValueError, match="column for each function"):
-        _core.rows.scores_of_all(problem.rows.view, W, np.empty((len(X1), 4)), n_threads)
+        _core.rows.scores_of_all(problem.rows.view, W, b, few, n_threads)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 47, 48, 49, 120])
+@pytest.mark.parametrize("storage", matrix.STORAGES)
+@pytest.mark.parametrize("dtype", matrix.DTYPES)
+def test_scores_by_many_functions(dtype, storage, n):
+    rows = matrix.small_problem("hinge", "regularised", dtype, storage).rows
+    X = np.asarray(rows.X.todense() if storage != "dense" else rows.X, np.float64)
+    rng = np.random.default_rng(n)
+    W, b = rng.normal(size=(n, X.shape[1])), rng.normal(size=n)
+    W[n // 2] = W[0]
+    b[n // 2] = b[0]  # equals: the first one is meant
+    plain = X @ W.T + b
+    alone = rows.with_threads(1).scores_of_all(W, b)
+    assert alone == pytest.approx(plain)
+    for n_threads in (1, 2, 3, 8, 16):
+        here = rows.with_threads(n_threads)
+        assert np.array_equal(here.scores_of_all(W, b), alone)
+        best = np.empty(len(X), np.int64)
+        here.best_of_all(W, b, best)
+        assert np.array_equal(best, alone.argmax(axis=1))
 
 
 def dcd_twin(Z, cost, q, loss, buckets):

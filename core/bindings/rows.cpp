@@ -3,6 +3,7 @@
 
 #include "rows/append.hpp"
 #include "rows/careful.hpp"
+#include "rows/functions.hpp"
 #include "rows/gram.hpp"
 #include "rows/judge.hpp"
 #include "rows/passes.hpp"
@@ -21,15 +22,32 @@ void score_rows(const PyRows &rows, Vector<double> w, MutableVector<double> out,
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using MutableMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-void score_rows_by_all(const PyRows &rows, Matrix w, MutableMatrix out, int n_threads) {
-  expect_size(w, n_weights(rows), "w");
+Functions functions_of(const PyRows &rows, Matrix weights, Vector<double> constants) {
+  const auto n = static_cast<int64_t>(weights.shape(0));
+  if (static_cast<int64_t>(weights.shape(1)) != n_weights(rows) - 1)
+    throw nb::value_error("a row of weights must have a number for each feature");
+  expect_size(constants, n, "constants");
+  return {n, weights.data(), constants.data()};
+}
+
+void score_rows_by_all(const PyRows &rows, Matrix weights, Vector<double> constants,
+                       MutableMatrix out, int n_threads) {
+  const Functions all = functions_of(rows, weights, constants);
   expect_size(out, n_rows(rows), "out");
-  if (w.shape(1) != out.shape(1))
-    throw nb::value_error("w and out must have a column for each function");
-  const auto n = static_cast<int64_t>(w.shape(1));
+  if (static_cast<int64_t>(out.shape(1)) != all.n)
+    throw nb::value_error("out must have a column for each function");
   const nb::gil_scoped_release release;
-  std::visit([&](const auto &r) { scores_of_all(r, w.data(), n, out.data(), n_threads); },
-             rows.view());
+  std::visit([&](const auto &r) { scores_of_all(r, all, out.data(), n_threads); }, rows.view());
+}
+
+void best_of_rows(const PyRows &rows, Matrix weights, Vector<double> constants,
+                  MutableVector<int64_t> out, int n_threads) {
+  const Functions all = functions_of(rows, weights, constants);
+  expect_size(out, n_rows(rows), "out");
+  if (all.n == 0)
+    throw nb::value_error("there must be a function");
+  const nb::gil_scoped_release release;
+  std::visit([&](const auto &r) { best_of_all(r, all, out.data(), n_threads); }, rows.view());
 }
 
 void combine_rows(const PyRows &rows, Vector<double> coefficients, MutableVector<double> out,
@@ -172,8 +190,12 @@ template <class Value, class Column> void bind_append(nb::module_ &m) {
 void bind_rows(nb::module_ &m) {
   m.def("scores", &score_rows, nb::arg("rows"), nb::arg("w"), nb::arg("out"), nb::arg("n_threads"),
         "out[i] = w . x_i");
-  m.def("scores_of_all", &score_rows_by_all, nb::arg("rows"), nb::arg("w"), nb::arg("out"),
-        nb::arg("n_threads"), "out[i, k] = w[:, k] . x_i");
+  m.def("scores_of_all", &score_rows_by_all, nb::arg("rows"), nb::arg("weights"),
+        nb::arg("constants"), nb::arg("out"), nb::arg("n_threads"),
+        "out[i, k] = weights[k] . x_i + constants[k]");
+  m.def("best_of_all", &best_of_rows, nb::arg("rows"), nb::arg("weights"), nb::arg("constants"),
+        nb::arg("out"), nb::arg("n_threads"),
+        "out[i]: the k for which weights[k] . x_i + constants[k] is largest.");
   m.def("combine", &combine_rows, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),
         nb::arg("n_threads"), "out = sum_i coefficients[i] x_i");
   m.def("combine_of_all", &combine_values, nb::arg("rows"), nb::arg("coefficients"), nb::arg("out"),

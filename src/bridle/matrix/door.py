@@ -125,6 +125,20 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     Checked: shape, finite values, indices within bounds. A CSR matrix with duplicate or unordered
     columns is replaced by a copy in canonical form.
     """
+    X, rows, squared_norms, in_order = _looked_at(X, bias, n_threads)
+    if not in_order:
+        X = canonical(X.tocsr())
+        rows = view_rows(X, bias)
+        _core.matrix.scan(rows, squared_norms, n_threads)
+    return X, rows, squared_norms
+
+
+def rows_to_score(X: Any, n_threads: int) -> tuple[Any, _core.matrix.Rows, Array]:
+    """The same checks, without a constant feature: scores do not mind the order of columns."""
+    return _looked_at(X, 0.0, n_threads)[:3]
+
+
+def _looked_at(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Rows, Array, bool]:
     X = readable(X)
     if X.shape[0] == 0:
         raise ValueError("X has no rows")
@@ -132,11 +146,7 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
         raise ValueError("X has no columns")
     squared_norms = np.empty(X.shape[0])
     rows = view_rows(X, bias)
-    if not _core.matrix.scan(rows, squared_norms, n_threads):
-        X = canonical(X.tocsr())
-        rows = view_rows(X, bias)
-        _core.matrix.scan(rows, squared_norms, n_threads)
-    return X, rows, squared_norms
+    return X, rows, squared_norms, _core.matrix.scan(rows, squared_norms, n_threads)
 
 
 def check_width(n_weights: int) -> None:

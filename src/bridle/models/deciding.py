@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.rows.scoring import score_blocks
+from bridle.matrix.door import is_sparse
+from bridle.rows.scoring import best_function, score_blocks
 from numpy.typing import NDArray
 
 # So many scores are held at once while predicting.
@@ -90,6 +91,8 @@ def winners(
     n_threads: int | None = None,
 ) -> NDArray[np.intp]:
     """The class of each row, by number, from linear functions; some rows' scores at a time."""
+    if n_classes > 2 and multi_class != "ovo" and not is_sparse(coef):
+        return best_function(X, coef, intercept, n_threads)
     best = np.empty(X.shape[0], np.intp)
     size = max(1, SCORES // coef.shape[0])
     for where, scores in score_blocks(X, coef, intercept, size, n_threads):

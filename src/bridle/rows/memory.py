@@ -117,11 +117,15 @@ class MemoryRows:
         _core.rows.scores(self.view, w, out, self.n_threads)
         return out
 
-    def scores_of_all(self, W: Array) -> Array:
-        """w_k.x_i of every row, a column for each function: W has a row for each feature."""
-        out = np.empty((self.n_rows, W.shape[1]))
-        _core.rows.scores_of_all(self.view, np.ascontiguousarray(W), out, self.n_threads)
+    def scores_of_all(self, weights: Array, constants: Array) -> Array:
+        """Of every row w_k.x_i + c_k: each function has a row of weights and a column of scores."""
+        out = np.empty((self.n_rows, len(weights)))
+        _core.rows.scores_of_all(self.view, weights, constants, out, self.n_threads)
         return out
+
+    def best_of_all(self, weights: Array, constants: Array, out: NDArray[np.int64]) -> None:
+        """The function of the largest score of every row."""
+        _core.rows.best_of_all(self.view, weights, constants, out, self.n_threads)
 
     def combine(self, a: Array, out: Array | None = None) -> Array:  # noqa: D102
         out = np.empty(self.n_features + 1) if out is None else out

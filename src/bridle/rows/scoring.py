@@ -8,44 +8,54 @@ from typing import Any
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.csr import row_slice
-from bridle.matrix.door import is_sparse
+from bridle.matrix.door import is_sparse, rows_to_score
+from bridle.matrix.threads import check_threads
 from bridle.rows.memory import MemoryRows
+from numpy.typing import NDArray
 
-# Weights are copied to stand side by side, up to so many at a time.
-COPIED = 2**21
+# Of sparse weights, so many are made dense at a time.
+DENSE = 2**21
 
 
 def function_scores(X: Any, coef: Any, intercept: Array, n_threads: int | None = None) -> Array:
     """w.x + b: a column for each decision function. X is checked: NaN, infinity, bad indices."""
-    blocks = score_blocks(X, coef, intercept, max(1, X.shape[0]), n_threads)
-    return next(blocks, (None, np.empty((0, coef.shape[0]))))[1]
+    n, width = coef.shape
+    if X.shape[0] == 0:
+        return np.empty((0, n))
+    rows = _rows(X, n_threads)
+    if n == 1:
+        weights = coef.toarray() if is_sparse(coef) else coef
+        scores: Array = rows.scores(np.append(weights[0], 0.0)) + intercept[0]
+        return scores[:, None]
+    if not is_sparse(coef):
+        return rows.scores_of_all(np.ascontiguousarray(coef, np.float64), intercept)
+    at_once = max(1, DENSE // width)
+    groups = [slice(k, k + at_once) for k in range(0, n, at_once)]
+    return np.hstack([rows.scores_of_all(coef[own].toarray(), intercept[own]) for own in groups])
+
+
+def best_function(
+    X: Any, coef: Array, intercept: Array, n_threads: int | None = None
+) -> NDArray[np.intp]:
+    """The function whose score is the largest, for each row: the first of equals."""
+    best = np.empty(X.shape[0], np.int64)
+    if len(best):
+        weights = np.ascontiguousarray(coef, np.float64)
+        _rows(X, n_threads).best_of_all(weights, intercept, best)
+    return best.astype(np.intp, copy=False)
 
 
 def score_blocks(
     X: Any, coef: Any, intercept: Array, size: int, n_threads: int | None = None
 ) -> Iterator[tuple[slice, Array]]:
-    """The same for some rows at a time, with where these rows are."""
-    n = coef.shape[0]
-    at_once = max(1, COPIED // (X.shape[1] + 1))
-    whole = joined(coef, intercept) if n <= at_once else None
+    """The scores of some rows at a time, with where these rows are."""
     for begin in range(0, X.shape[0], size):
         where = slice(begin, min(begin + size, X.shape[0]))
-        rows = MemoryRows(row_slice(X, where.start, where.stop), 1.0, n_threads)
-        if n == 1 and whole is not None:
-            yield where, rows.scores(np.ascontiguousarray(whole[:, 0]))[:, None]
-        elif whole is not None:
-            yield where, rows.scores_of_all(whole)
-        else:
-            groups = [slice(k, k + at_once) for k in range(0, n, at_once)]
-            yield (
-                where,
-                np.hstack(
-                    [rows.scores_of_all(joined(coef[own], intercept[own])) for own in groups]
-                ),
-            )
+        part = row_slice(X, where.start, where.stop)
+        yield where, function_scores(part, coef, intercept, n_threads)
 
 
-def joined(coef: Any, intercept: Array) -> Array:
-    """A column for each function, the intercept last: the weight of a constant feature of 1."""
-    weights = coef.toarray() if is_sparse(coef) else coef
-    return np.concatenate([weights.T, intercept[None]])
+def _rows(X: Any, n_threads: int | None) -> MemoryRows:
+    threads = check_threads(n_threads)
+    _, view, squared_norms = rows_to_score(X, threads)
+    return MemoryRows.checked(view, squared_norms, 0.0, threads)

@@ -422,9 +422,8 @@ class Part:
     def errors(self, coef: Array, intercept: Array) -> tuple[int, int]:
         """How many rows of a known class a model gets wrong, and how many there are."""
         wrong = used = 0
-        W = np.concatenate([coef.T, np.zeros((1, len(coef)))])
         for block in self.blocks:
-            scores = block.rows.scores_of_all(W) + intercept
+            scores = block.rows.scores_of_all(coef, intercept)
             guess = _guess(scores)
             counted = block.codes >= 0
             wrong += int(np.count_nonzero((guess != block.codes) & counted))

@@ -338,13 +338,9 @@ class DiskSides:
 
     def error_rate(self, coef: Array, intercept: Array, classes: NDArray[Any]) -> float:
         """The share of rows that these weights misclassify, one row of them for each problem."""
-        # The rows have their constant feature: its weight gives the intercept.
-        b = intercept / self.rows.constant if self.rows.constant else 0.0 * intercept
-        W = np.concatenate([coef.T, b[None]])
         wrong = 0
         for part in self.rows.parts():
-            scores = part.rows.scores_of_all(W)
-            scores = scores if self.rows.constant else scores + intercept
+            scores = part.rows.scores_of_all(coef, intercept)
             best = scores.argmax(axis=1) if len(coef) > 1 else (scores[:, 0] > 0).astype(np.intp)
             wrong += int(np.count_nonzero(classes[best] != part.labels))
         return wrong / self.rows.n_rows
