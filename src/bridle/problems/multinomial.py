@@ -149,7 +149,9 @@ class MultinomialProblem(Problem):
 
     def scores(self, table: Array) -> Array:
         """s_ik."""
-        return self.rows.scores_of_all(table)
+        weights = np.ascontiguousarray(table[:-1].T)
+        scores: Array = self.rows.scores_of_all(weights, self.rows.constant * table[-1])
+        return scores
 
     def softmax(self, table: Array) -> Softmax:
         """Everything that follows from the scores."""
