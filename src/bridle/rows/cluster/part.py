@@ -365,11 +365,10 @@ class Part:
         self, against: Against, coef: Array, intercept: Array
     ) -> tuple[Array, NDArray[np.intp], Array]:
         """Of the rows that are set aside: their scores, their classes and their own weights."""
-        W = np.concatenate([coef.T, np.zeros((1, len(coef)))])
         scores, codes, weights = [], [], []
         for block in self.blocks:
             mine = block.aside(against.aside)
-            scores.append(block.rows.scores_of_all(W)[mine] + intercept)
+            scores.append(block.rows.scores_of_all(coef, intercept)[mine])
             codes.append(block.codes[mine])
             weights.append(block.weight[mine])
         return np.concatenate(scores), np.concatenate(codes), np.concatenate(weights)
