@@ -16,6 +16,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import bridle
 import numpy as np
 from bridle.data import make_corpus, read_svmlight
 from scipy import sparse
+
+from benchmarks.pictures import save_pair
 
 Fit = Callable[[int], Any]  # of a number of threads; what it returns must not depend on that
 
@@ -172,24 +175,21 @@ def measure(fit: Fit, threads: Sequence[int], rounds: int) -> dict[int, list[flo
     return seconds
 
 
-def picture(results: dict[str, dict[int, float]], target: Path) -> None:
-    from matplotlib import pyplot as plt
+def draw(results: dict[str, dict[int, float]], figure: Any) -> None:
+    """How many times as fast as one thread, over the threads."""
+    from bridle.study.plots import FAINT, curve
 
-    figure, axes = plt.subplots(figsize=(6.5, 4.5), layout="constrained")
-    for name, medians in results.items():
+    axes = figure.subplots()
+    for style, (name, medians) in enumerate(results.items()):
         threads = sorted(medians)
-        speed = [medians[threads[0]] / medians[n] for n in threads]
-        style = "--" if "Snap" in name else "-"
-        axes.plot(threads, speed, style, marker="o", ms=3, label=name)
-    axes.plot(threads, threads, color="0.8", zorder=0)
+        curve(axes, threads, [medians[threads[0]] / medians[n] for n in threads], style, name)
+    axes.plot(threads, threads, ":", color=FAINT, label="as many times as threads")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xticks(threads, [str(n) for n in threads])
-    axes.set_yticks(threads, [str(n) for n in threads])
-    axes.set_xlabel("threads")
-    axes.set_ylabel("times as fast as one thread")
-    axes.legend(fontsize=7, frameon=False)
-    figure.savefig(target, dpi=150)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(threads, [str(n) for n in threads])
+    axes.set(xlabel="threads", ylabel="times as fast as one thread")
+    figure.legend(loc="outside upper center", ncols=1, handlelength=3, fontsize=11)
 
 
 def main() -> None:
@@ -221,7 +221,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
     if options.picture and results:
-        picture(results, options.picture)
+        save_pair(partial(draw, results), 6.4, options.picture)
 
 
 if __name__ == "__main__":

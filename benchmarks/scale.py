@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 from bridle import Epochs, Gap, LinearProblem, lam_to_C, solve
 from bridle.data import make_corpus
+
+from benchmarks.pictures import save_pair
 
 SIZES = (50_000, 100_000, 200_000, 400_000, 781_265)
 TEST_ROWS = 40_000
@@ -98,37 +101,28 @@ def memory(n_rows: int, lam: float, gap: float) -> float:
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def picture(rows: list[dict[str, Any]], path: Path) -> None:
-    """In the style of the gallery."""
-    from bridle.study.plots import COLOURS, LINES, MARKERS
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw(rows: list[dict[str, Any]], figure: Any) -> None:
+    """Seconds and test error over the rows."""
+    from bridle.study.plots import FAINT, curve
 
     sizes = np.array([row["rows"] for row in rows])
-    with rc_context({"font.size": 13, "axes.grid": True, "grid.color": "0.9"}):
-        figure = Figure(figsize=(11, 5.2), layout="constrained")
-        FigureCanvasAgg(figure)
-        seconds, errors = figure.subplots(1, 2)
-        for style, n in enumerate(rows[0]["seconds"]):
-            seconds.plot(
-                sizes, [row["seconds"][n] for row in rows], label=f"{n} thread{'s' * (n > 1)}",
-                color=COLOURS[style], marker=MARKERS[style], linestyle=LINES[style], linewidth=1.8,
-            )  # fmt: skip
-        linear = rows[0]["seconds"][1] * sizes / sizes[0]
-        seconds.plot(sizes, linear, ":", color="0.35", label="in proportion to the rows")
-        seconds.set(xscale="log", yscale="log", ylabel="seconds to the certified gap")
-        errors.plot(sizes, [100 * row["error"] for row in rows], color=COLOURS[2], marker="^")
-        errors.set(xscale="log", ylabel="test error (%)", ylim=(0, 8))
-        for axis in (seconds, errors):
-            axis.set_xticks(sizes, [f"{n / 1000:,.0f}k" for n in sizes])
-            axis.minorticks_off()
-            axis.set_xlabel("rows")
-        low, high = seconds.get_ylim()
-        inside = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= t <= high]
-        seconds.set_yticks(inside, [f"{t:g}" for t in inside])
-        figure.legend(loc="outside upper center", ncols=3, frameon=False, handlelength=4)
-        figure.savefig(path, dpi=110)
+    seconds, errors = figure.subplots(2, 1)
+    for style, n in enumerate(rows[0]["seconds"]):
+        times = [row["seconds"][n] for row in rows]
+        curve(seconds, sizes, times, style, f"{n} thread{'s' * (int(n) > 1)}")
+    linear = times[0] * sizes / sizes[0]
+    seconds.plot(sizes, linear, ":", color=FAINT, label="in proportion to the rows")
+    seconds.set(xscale="log", yscale="log", ylabel="seconds to the certified gap")
+    curve(errors, sizes, [100 * row["error"] for row in rows], 2)
+    errors.set(xscale="log", ylabel="test error (%)", ylim=(0, 8))
+    for axis in (seconds, errors):
+        axis.set_xticks(sizes, [f"{n / 1000:,.0f}k" for n in sizes])
+        axis.minorticks_off()
+        axis.set_xlabel("rows")
+    low, high = seconds.get_ylim()
+    inside = [t for t in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= t <= high]
+    seconds.set_yticks(inside, [f"{t:g}" for t in inside])
+    figure.legend(loc="outside upper center", ncols=2, handlelength=3)
 
 
 def main() -> None:
@@ -158,7 +152,7 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     report = {"rows": rows, "memory": extra}
     (chosen.out / "scale.json").write_text(json.dumps(report, indent=1))
-    picture(rows, chosen.out / "scale.png")
+    save_pair(partial(draw, rows), 7.4, chosen.out / "scale.png")
 
 
 if __name__ == "__main__":

@@ -10,10 +10,16 @@ from typing import Any
 
 import numpy as np
 from bridle import Epochs, Gap, Seconds, ValidationLoss, solve
+from bridle.study.plots import curve
 
-from experiments.common import LAM, Data, key_above, line, told
+from experiments.common import LAM, Data, key_above, told
 
-SIZE = (11, 5.6)
+HEIGHT = 8.0
+SEEN = (
+    "Above, the distance to the optimum falls with time for five solvers; below, the test "
+    "error falls until they are within a few per cent of the optimum, and is flat from there "
+    "on."
+)
 SOLVERS = ("dcd", "svmsgd", "sgd-s", "mpu", "ocas")
 GAP = 1e-3
 MOST_EPOCHS, MOST_SECONDS = 500, 8
@@ -86,24 +92,24 @@ def holds(n: dict[str, Any]) -> bool:
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
-    left, right = figure.subplots(1, 2)
+    above, below = figure.subplots(2, 1)
     for style, (name, run) in enumerate(n["runs"].items()):
-        above = 100 * np.array(run["above"])
+        over = 100 * np.array(run["above"])
         seconds = np.array(run["seconds"])
-        line(left, seconds[seconds > 0], above[seconds > 0], style, name)
-        line(right, above, 100 * np.array(run["test_error"]), style, name)
-    left.set(
-        xscale="log", yscale="log", xlabel="solver's seconds", ylabel="objective above optimum (%)",
+        curve(above, seconds[seconds > 0], over[seconds > 0], style, name)
+        curve(below, over, 100 * np.array(run["test_error"]), style, name)
+    above.set(
+        xscale="log", yscale="log", xlabel="solver's seconds", ylabel="above the optimum (%)",
         ylim=(0.01, 500),
     )  # fmt: skip
     final = 100 * _final_error(n)
     lowest = 100 * min(min(run["test_error"]) for run in n["runs"].values())
-    right.set(
-        xscale="log", xlabel="objective above optimum (%)", ylabel="test error (%)",
+    below.set(
+        xscale="log", xlabel="objective above the optimum (%)", ylabel="test error (%)",
         ylim=(0.96 * lowest, 1.5 * final), xlim=(0.01, 500),
     )  # fmt: skip
-    right.invert_xaxis()
-    key_above(figure, left, len(n["runs"]))
+    below.invert_xaxis()
+    key_above(figure, above, 3)
 
 
 if __name__ == "__main__":

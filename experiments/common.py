@@ -8,12 +8,13 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
+from benchmarks.pictures import drawn
 from bridle import (
     Epochs,
     Gap,
@@ -26,7 +27,7 @@ from bridle import (
     solve,
 )
 from bridle.solving.stopping import Progress, Status, Stop, Verdict
-from bridle.study.plots import COLOURS, LINES, MARKERS
+from bridle.study.plots import FAINT
 
 LAM = 1e-4  # the lam of the published numbers on RCV1
 
@@ -180,20 +181,15 @@ def geometric(first: float, last: float, count: int) -> list[int]:
     return sorted({int(v) for v in np.geomspace(first, last, count).round()})
 
 
-def line(ax: Any, x: Any, y: Any, style: int, label: str, **more: Any) -> None:
-    """A curve with a colour, a marker and a dash of its own; colours by Okabe and Ito."""
-    ax.plot(
-        x, y, label=label, color=COLOURS[style % len(COLOURS)],
-        marker=MARKERS[style % len(MARKERS)], linestyle=LINES[style % len(LINES)],
-        linewidth=1.8, markersize=5.5, markevery=max(1, len(list(x)) // 12), **more,
-    )  # fmt: skip
+def dotted(ax: Any, value: float, label: str | None = None) -> None:
+    ax.axhline(value, color=FAINT, linewidth=1.4, linestyle=(0, (1, 2)), label=label)
 
 
 def level(ax: Any, value: float, text: str) -> None:
-    ax.axhline(value, color="0.35", linewidth=1.2, linestyle=(0, (1, 2)))
+    dotted(ax, value)
     ax.annotate(
         text, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
-        textcoords="offset points", fontsize=11, color="0.2",
+        textcoords="offset points", fontsize=11, color=FAINT,
     )  # fmt: skip
 
 
@@ -206,15 +202,14 @@ def plain_ticks(axis: Any, values: Sequence[float] | None = None) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def key_above(figure: Any, axes: Any, columns: int = 3) -> None:
+def key_above(figure: Any, axes: Any, columns: int = 2) -> None:
     """The legend over the axes, where it covers nothing; what several have is there once."""
     found: dict[str, Any] = {}
     for ax in axes if isinstance(axes, tuple) else (axes,):
         found |= dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     figure.legend(
-        found.values(), found.keys(), loc="outside upper center", ncols=columns, frameon=False,
-        handlelength=4,
-    )  # fmt: skip
+        found.values(), found.keys(), loc="outside upper center", ncols=columns, handlelength=3
+    )
 
 
 def name_of(experiment: ModuleType) -> str:
@@ -229,24 +224,10 @@ def save(experiment: ModuleType, numbers: dict[str, Any], folder: Path) -> None:
     text = json.dumps({"claim": claim, "holds": holds} | numbers, indent=1)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     below = claim if holds else f"DOES NOT HOLD HERE: {claim}"
-    picture(experiment, numbers, folder / f"{name}.png", below)
+    words = "\n".join(textwrap.wrap(below, 70))
+    picture = drawn(partial(experiment.draw, numbers), experiment.HEIGHT, words)
+    (folder / f"{name}.png").write_bytes(picture)
     print(f"{name}: {'holds' if holds else 'DOES NOT HOLD'}: {claim}", flush=True)
-
-
-def picture(experiment: ModuleType, numbers: dict[str, Any], file: Any, below: str = "") -> None:
-    """Draw into a file, with some words below."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with rc_context({"font.size": 13, "axes.grid": True, "grid.color": "0.9"}):
-        figure = Figure(figsize=experiment.SIZE, layout="constrained")
-        FigureCanvasAgg(figure)
-        experiment.draw(numbers, figure)
-        words = "\n".join(textwrap.wrap(below, int(experiment.SIZE[0] * 10.5)))
-        if words:
-            figure.supxlabel(words, fontsize=12, x=0.02, ha="left", color="0.15")
-        figure.savefig(file, format="png", dpi=110)
 
 
 def chosen_data(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[Data, Path]:

@@ -2,25 +2,26 @@
 
     python -m experiments.gallery [out] [docs]
 
-Pictures are drawn anew from the numbers, in few colours so that they are small, each with its claim
-below it as text. What `--data NAME` has left in out/NAME is told beside it, true or not.
+Pictures are drawn anew from the numbers, for light and for dark pages, each with its claim below it
+as text. What `--data NAME` has left in out/NAME is told beside it, true or not.
 """
 
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.pictures import save_pair
+
 from experiments.__main__ import EXPERIMENTS
-from experiments.common import name_of, picture
+from experiments.common import name_of
 from experiments.real import SETS
 
-COLOURS = 48
 HEAD = """# Gallery
 
 The pictures and tables on which the literature of these solvers rests, each from one command:
@@ -42,7 +43,8 @@ def entry(experiment: ModuleType, numbers: dict[str, Any], real: list[dict[str, 
     if not experiment.holds(numbers):
         raise SystemExit(f"the claim of {name} does not hold: make it again, or find out why")
     parts = [
-        f"## {title}", rest.strip().replace("*", r"\*"), f"![{title}](pictures/{name}.png)",
+        f"## {title}", rest.strip().replace("*", r"\*"),
+        f"![{experiment.SEEN}](pictures/{name}.png)",
         f"**Claim.** {experiment.claim(numbers)} (`{name}`)", table(experiment, numbers),
     ]  # fmt: skip
     for found in real:
@@ -57,15 +59,6 @@ def table(experiment: ModuleType, numbers: dict[str, Any]) -> str:
     return experiment.table(numbers).strip() if hasattr(experiment, "table") else ""
 
 
-def save_small(experiment: ModuleType, numbers: dict[str, Any], path: Path) -> None:
-    from PIL import Image
-
-    drawn = io.BytesIO()
-    picture(experiment, numbers, drawn)
-    image = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    image.save(path, optimize=True)
-
-
 def main(out: str = "out", docs: str = "docs") -> None:
     pictures = Path(docs) / "pictures"
     pictures.mkdir(exist_ok=True)
@@ -76,7 +69,8 @@ def main(out: str = "out", docs: str = "docs") -> None:
         found = [Path(out) / name / file for name in SETS]
         real = [json.loads(path.read_text("utf-8")) for path in found if path.exists()]
         entries.append(entry(experiment, numbers, real))
-        save_small(experiment, numbers, pictures / f"{name_of(experiment)}.png")
+        draw = partial(experiment.draw, numbers)
+        save_pair(draw, experiment.HEIGHT, pictures / f"{name_of(experiment)}.png")
     (Path(docs) / "gallery.md").write_text("\n".join(entries), encoding="utf-8")
 
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from bridle import Pegasos
+from bridle.study.plots import curve
 
-from experiments.common import Data, course, key_above, line, plain_ticks
+from experiments.common import Data, course, dotted, key_above, plain_ticks
 
-SIZE = (9, 5.8)
+HEIGHT = 4.6
+SEEN = (
+    "Two curves over k: with 1,000 steps the objective falls from 0.94 at k = 1 to the "
+    "optimum at k = 256; with 200,000 rows in all it is flat, just above the optimum."
+)
 KS = (1, 4, 16, 64, 256, 1024)
 MANY = 200  # steps that 1/(lam t) needs before it can be judged, at the least
 FACTOR = 1.15
@@ -55,14 +60,14 @@ def holds(n: dict[str, Any]) -> bool:
 
 def draw(n: dict[str, Any], figure: Any) -> None:
     ax = figure.subplots()
-    line(ax, n["k"], n["fixed_T"], 0, f"T = {n['T']:,} steps")
-    line(ax, n["k"], n["fixed_kT"], 1, f"k T = {n['kT']:,} rows")
+    curve(ax, n["k"], n["fixed_T"], 0, f"T = {n['T']:,} steps")
+    curve(ax, n["k"], n["fixed_kT"], 1, f"k T = {n['kT']:,} rows")
     ax.set(
-        xscale="log", xlabel="k, rows in a step", ylabel="final objective  lam/2 |w|² + mean hinge"
+        xscale="log", xlabel="k, rows in a step", ylabel="objective at the end"
     )  # fmt: skip
     plain_ticks(ax.xaxis, n["k"])
     ax.margins(y=0.12)
-    ax.axhline(n["optimum"], color="0.35", linewidth=1.2, linestyle=(0, (1, 2)), label="optimum")
+    dotted(ax, n["optimum"], "optimum")
     key_above(figure, ax)
 
 

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 from bridle import Hinge, PerceptronLoss, SquaredHinge
+from bridle.study.plots import curve, ink
 
-from experiments.common import Data, key_above, line
+from experiments.common import Data, key_above
 
-SIZE = (8, 5.6)
+HEIGHT = 4.8
+SEEN = (
+    "Losses over the margin: the hinge, a line that ends at 1; its square, a parabola; the "
+    "perceptron loss, a line that ends at 0; and the step of the 0/1 loss."
+)
 
 
 def measure(data: Data) -> dict[str, Any]:
@@ -43,10 +48,10 @@ def holds(n: dict[str, Any]) -> bool:
 def draw(n: dict[str, Any], figure: Any) -> None:
     ax = figure.subplots()
     for style, (name, values) in enumerate(n["losses"].items()):
-        line(ax, n["margin"], values, style, name)
-    ax.step(n["margin"], n["0/1"], where="pre", color="0.1", linewidth=2.4, label="0/1")
+        curve(ax, n["margin"], values, style, name)
+    ax.step(n["margin"], n["0/1"], where="pre", color=ink(), linewidth=2.4, label="0/1")
     ax.set(xlabel="margin  y (w·x + b)", ylabel="loss", ylim=(-0.1, 4.2))
-    key_above(figure, ax, 4)
+    key_above(figure, ax)
 
 
 if __name__ == "__main__":

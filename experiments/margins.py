@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 from bridle import Gap, LinearProblem, solve
+from bridle.study.plots import colour, ink
 
-from experiments.common import COLOURS, Data
+from experiments.common import Data
 
-SIZE = (11, 9)
+HEIGHT = 6.6
+SEEN = (
+    "Four pairs of clouds with a separating line and dashed margins: the hard margin touches "
+    "one point on either side; the smaller C, the wider the margins and the more ringed "
+    "support vectors, from 2 to 31."
+)
 CS = (100.0, 1.0, 0.05)
 N = 60
 
@@ -60,17 +66,18 @@ def draw(n: dict[str, Any], figure: Any) -> None:
     axes = figure.subplots(2, 2).ravel()
     for ax, p in zip(axes, n["panels"], strict=True):
         X, y, w, alpha = (np.array(p[k]) for k in ("X", "y", "w", "alpha"))
-        for sign, colour, marker in ((-1, COLOURS[0], "o"), (1, COLOURS[1], "s")):
-            ax.scatter(*X[y == sign].T, c=colour, marker=marker, s=34, zorder=3)
+        for style, (sign, marker) in enumerate(((-1, "o"), (1, "s"))):
+            ax.scatter(*X[y == sign].T, color=colour(style), marker=marker, s=22, zorder=3)
         held = alpha > 1e-6 * alpha.max()
-        ax.scatter(*X[held].T, s=130, facecolors="none", edgecolors="0.1", linewidths=1.4, zorder=4)
+        ax.scatter(*X[held].T, s=80, facecolors="none", edgecolors=ink(), linewidths=1.2, zorder=4)
         low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
         across = np.array([low[0], high[0]])
         for value, dash in ((0, "-"), (1, "--"), (-1, "--")):
-            ax.plot(across, (value - p["b"] - w[0] * across) / w[1], color="0.2", linestyle=dash)
-        name = "hard margin, C = ∞" if p["C"] is None else f"soft margin, C = {p['C']:g}"
-        ax.set_title(f"{name}: {p['support_vectors']} support vectors (ringed)", fontsize=12)
-        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="$x_1$", ylabel="$x_2$")
+            up = (value - p["b"] - w[0] * across) / w[1]
+            ax.plot(across, up, color=ink(), linewidth=1.2, linestyle=dash)
+        name = "hard, C = ∞" if p["C"] is None else f"soft, C = {p['C']:g}"
+        ax.set_title(f"{name}\n{p['support_vectors']} support vectors", fontsize=12)
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         ax.set_aspect("equal")
 
 

@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 from bridle import Gap, Pegasos, Seconds, solve
+from bridle.study.plots import FAINT, MARKERS, colour
 
-from experiments.common import COLOURS, MARKERS, Data, course, geometric, key_above, plain_ticks
+from experiments.common import Data, course, geometric, key_above, plain_ticks
 
-SIZE = (9, 6.0)
+HEIGHT = 4.4
+SEEN = (
+    "Steps to a test error of 7.7% over training rows: they fall from 11,500 with 2,500 rows "
+    "to 5,000 with 40,000."
+)
 LAMS = (1e-5, 1e-4, 1e-3, 1e-2)
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 REFERENCE = 1 / 16  # the target: the error that this share of the rows allows at best
@@ -71,11 +76,11 @@ def holds(n: dict[str, Any]) -> bool:
 def draw(n: dict[str, Any], figure: Any) -> None:
     ax = figure.subplots()
     steps = [np.nan if s is None else s for s in n["steps"]]
-    ax.plot(n["rows"], steps, color="0.75", linewidth=1.4)
+    ax.plot(n["rows"], steps, color=FAINT, linewidth=1.4)
     for style, lam in enumerate(sorted(set(n["lam"]))):
         here = [s if at == lam else np.nan for s, at in zip(steps, n["lam"], strict=True)]
         ax.plot(
-            n["rows"], here, MARKERS[style], color=COLOURS[style], markersize=8,
+            n["rows"], here, MARKERS[style], color=colour(style), markersize=8,
             label=f"lam = {lam:g} is the best",
         )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="training rows",

@@ -12,10 +12,16 @@ from typing import Any
 
 import numpy as np
 from bridle import Pegasos
+from bridle.study.plots import curve
 
-from experiments.common import Data, course, geometric, key_above, level, line
+from experiments.common import Data, course, geometric, key_above, level
 
-SIZE = (11, 5.4)
+HEIGHT = 7.2
+SEEN = (
+    "Two panels, over iterations and over seconds: the test error is flat from ten thousand "
+    "iterations on, while the objective still falls straight from 600% to 0.02% above the "
+    "optimum."
+)
 EPOCHS, LEAST_STEPS = 30, 4_000_000
 LEVELS = (0.003, 0.001)
 FACTOR = 10
@@ -55,15 +61,15 @@ def holds(n: dict[str, Any]) -> bool:
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
-    left, right = figure.subplots(1, 2, sharey=True)
-    for ax, x, label in ((left, n["step"], "iterations"), (right, n["seconds"], "CPU seconds")):
-        line(ax, x, 100 * np.array(n["above"]), 0, "objective above the optimum (%)")
-        line(ax, x, 100 * np.array(n["test_error"]), 1, "test error (%)")
+    above, below = figure.subplots(2, 1)
+    for ax, x, label in ((above, n["step"], "iterations"), (below, n["seconds"], "CPU seconds")):
+        curve(ax, x, 100 * np.array(n["above"]), 0, "objective above the optimum (%)")
+        curve(ax, x, 100 * np.array(n["test_error"]), 1, "test error (%)")
         for value in LEVELS:
             level(ax, 100 * value, f"{100 * value:g}%")
         ax.set(xscale="log", yscale="log", xlabel=label)
-    left.set_ylabel("per cent")
-    key_above(figure, left)
+    above.set_ylabel("per cent")
+    key_above(figure, above)
 
 
 if __name__ == "__main__":

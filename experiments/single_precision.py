@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from bridle import AveragedSgd, LinearProblem, SgdM, SgdQn, Solver, SvmSgd
 from bridle.solvers.shared.rate_ladder import search_eta0
+from bridle.study.plots import curve
 
-from experiments.common import Data, course, key_above, line, optimum
+from experiments.common import Data, course, key_above, optimum
 from experiments.relative_accuracy import (
     CAPS,
     CS,
@@ -27,7 +28,11 @@ from experiments.relative_accuracy import (
     table_of,
 )
 
-SIZE = (11, 5.6)
+HEIGHT = 7.4
+SEEN = (
+    "Distance to the optimum over epochs and over seconds in single precision: svmsgd and "
+    "sgd-m fall below 0.1% in four epochs, asgd in nine, sgd-qn is at 0.5% after ten."
+)
 C = 0.05
 EPOCHS = 10
 CLOSE, GOOD = 1e-3, 0.01
@@ -36,7 +41,7 @@ STEADY = ("svmsgd", "asgd", "sgd-m")
 TO_ACCURACY = ("sgd-m", "sgd-s", "svmsgd", "sgd-qn")
 
 
-__all__ = ["SIZE", "claim", "draw", "holds", "measure", "table"]
+__all__ = ["HEIGHT", "claim", "draw", "holds", "measure", "table"]
 
 
 def solvers(problem: LinearProblem) -> dict[str, Solver]:
@@ -109,14 +114,14 @@ def holds(n: dict[str, Any]) -> bool:
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
-    left, right = figure.subplots(1, 2, sharey=True)
+    above, below = figure.subplots(2, 1, sharey=True)
     for style, (name, run) in enumerate(n["curves"].items()):
-        above = 100 * np.maximum(run["above"], 1e-6)
-        line(left, run["epoch"], above, style, name)
-        line(right, run["seconds"], above, style, name)
-    left.set(yscale="log", xlabel="epochs", ylabel="objective above the optimum (%)")
-    right.set(xscale="log", xlabel="CPU seconds")
-    key_above(figure, left, 4)
+        over = 100 * np.maximum(run["above"], 1e-6)
+        curve(above, run["epoch"], over, style, name)
+        curve(below, run["seconds"], over, style, name)
+    above.set(yscale="log", xlabel="epochs", ylabel="above the optimum (%)")
+    below.set(xscale="log", xlabel="CPU seconds")
+    key_above(figure, above)
 
 
 if __name__ == "__main__":

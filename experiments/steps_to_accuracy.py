@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 from bridle import Pegasos
+from bridle.study.plots import FAINT, curve
 
-from experiments.common import Data, course, geometric, line, optimum, plain_ticks, told
+from experiments.common import Data, course, geometric, optimum, plain_ticks, told
 
-SIZE = (12, 5.0)
+HEIGHT = 8.6
+SEEN = (
+    "Three panels of steps of Pegasos: they rise in proportion to 1/eps, somewhat slower than "
+    "1/lam, and do not rise with the rows."
+)
 LAM, EPS = 1e-2, 0.01
 LAMS = (0.1, 0.03, 0.01, 0.003, 0.001)
 EPSS = (0.1, 0.03, 0.01, 0.003, 0.001)
@@ -86,24 +91,25 @@ def holds(n: dict[str, Any]) -> bool:
 
 
 def draw(n: dict[str, Any], figure: Any) -> None:
-    axes = figure.subplots(1, 3, sharey=True)
+    axes = figure.subplots(3, 1, sharey=True)
     labels = (f"1/eps, at lam = {n['lam']:g}", f"1/lam, at eps = {n['eps']:g}",
               f"rows, at lam = {n['lam']:g}, eps = {n['eps']:g}")  # fmt: skip
     for style, (ax, key, label) in enumerate(
         zip(axes, ("by_eps", "by_lam", "by_rows"), labels, strict=True)
     ):
         steps = [np.nan if s is None else s for s in n[key]["steps"]]
-        line(ax, n[key]["x"], steps, style, "")
+        curve(ax, n[key]["x"], steps, style, "")
         ax.set(xscale="log", yscale="log", xlabel=label)
         if key != "by_rows":
             x = np.array(n[key]["x"])
-            ax.plot(x, steps[0] * x / x[0], color="0.5", linestyle="--", linewidth=1.2)
+            ax.plot(x, steps[0] * x / x[0], color=FAINT, linestyle="--", linewidth=1.2)
             ax.annotate(
                 "in proportion", (x[1], steps[0] * x[1] / x[0]), xytext=(8, -16), ha="left",
-                textcoords="offset points", fontsize=11, color="0.3",
+                textcoords="offset points", fontsize=11, color=FAINT,
             )  # fmt: skip
     plain_ticks(axes[2].xaxis, n["by_rows"]["x"])
-    axes[0].set_ylabel("steps of Pegasos")
+    for ax in axes:
+        ax.set_ylabel("steps of Pegasos")
 
 
 if __name__ == "__main__":

@@ -41,3 +41,5 @@ def test_the_gallery_has_every_picture():
         name = experiment.__name__.split(".")[-1]
         assert f"(pictures/{name}.png)" in page, "run `make experiments gallery`"
         assert (ROOT / f"docs/pictures/{name}.png").is_file()
+        assert (ROOT / f"docs/pictures/{name}-dark.png").is_file()
+        assert f"![{experiment.SEEN}](" in page  # the alt text says what is seen

@@ -1,7 +1,9 @@
 """Pictures of convergence: the certified relative gap against time, on logarithmic axes.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; each curve has a
-marker and a line style of its own besides. Needs matplotlib, the `plot` extra.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart, lighter ones on a
+dark page; each curve has a marker and a line style of its own besides. All pictures of the project
+have this look: `look()` for figures that are made, `curve` for what is drawn. Needs matplotlib, the
+`plot` extra.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +22,65 @@ if TYPE_CHECKING:
     from bridle.objective.certificate import Trace
 
 
-# Okabe & Ito without yellow, which is too faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe & Ito without yellow, which is too faint on white; on a dark page the same hues, lighter.
+LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DARK = ("#4DA6E8", "#FF8A4C", "#2CC79B", "#E5A5CB", "#F2BE4A", "#A5DDFB", "#FFFFFF")
+PAGES = {False: ("#ffffff", "#1a1a1a"), True: ("#131416", "#d8d8d8")}  # paper and ink
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS_PER_CURVE = 12
+FAINT = "0.5"  # of what is beside the matter, on either page
+
+
+def look(dark: bool = False) -> AbstractContextManager[None]:
+    """The settings of matplotlib that all pictures are made with, for a light or a dark page."""
+    from matplotlib import rc_context
+
+    paper, ink = PAGES[dark]
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings: dict[Any, Any] = {
+        "font.size": 13, "axes.spines.top": False, "axes.spines.right": False,
+        "legend.frameon": False,
+    }  # fmt: skip
+    papered = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+    settings |= dict.fromkeys(inked, ink) | dict.fromkeys(papered, paper)
+    return rc_context(settings)
+
+
+def ink() -> str:
+    """The colour of text where the picture is being made."""
+    from matplotlib import rcParams
+
+    return str(rcParams["text.color"])
+
+
+def colour(style: int) -> str:
+    """That of a curve, on the page at hand."""
+    from matplotlib.colors import to_rgb
+
+    colours = DARK if sum(to_rgb(ink())) > 1.5 else LIGHT
+    return colours[style % len(colours)]
+
+
+def curve(ax: Any, x: Any, y: Any, style: int, label: str | None = None, **more: Any) -> None:
+    """A curve with a colour, a marker and a dash of its own."""
+    drawn: dict[str, Any] = {
+        "color": colour(style), "marker": MARKERS[style % len(MARKERS)],
+        "linestyle": LINES[style % len(LINES)], "linewidth": 1.7, "markersize": 5,
+        "markevery": max(1, len(x) // MARKERS_PER_CURVE),
+    }  # fmt: skip
+    ax.plot(x, y, label=label, **drawn | more)
+
+
+def ruled(ax: Any) -> None:
+    """With lines behind the curves, to read values by."""
+    ax.grid(True, which="major", color=FAINT, alpha=0.25, linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def _goal(ax: Any, value: float) -> None:
+    ax.axhline(value, color=FAINT, linewidth=1, linestyle=(0, (1, 2)))
 
 
 def plot_trace(trace: Trace, ax: Any = None, *, label: str | None = None, style: int = 0) -> Any:
@@ -36,18 +92,12 @@ def plot_trace(trace: Trace, ax: Any = None, *, label: str | None = None, style:
         ax = _pyplot().subplots(figsize=(7, 4.5), layout="constrained")[1]
     seconds, gap = trace["seconds_solver"], trace["relative_gap"]
     shown = (seconds > 0) & (gap > 0) & np.isfinite(gap)  # a logarithm has no place for the rest
-    ax.plot(
-        seconds[shown], gap[shown], label=label, linewidth=1.6, markersize=5,
-        color=COLOURS[style % len(COLOURS)], marker=MARKERS[style % len(MARKERS)],
-        linestyle=LINES[style % len(LINES)],
-        markevery=max(1, int(shown.sum()) // MARKERS_PER_CURVE),
-    )  # fmt: skip
+    curve(ax, seconds[shown], gap[shown], style, label)
     ax.set(
         xscale="log", yscale="log",
         xlabel="solver time (seconds)", ylabel="certified relative gap (P - D) / P",
     )  # fmt: skip
-    ax.grid(True, which="major", color="0.88", linewidth=0.8)
-    ax.set_axisbelow(True)
+    ruled(ax)
     return ax
 
 
@@ -63,10 +113,10 @@ def plot_convergence(
     for style, (name, trace) in enumerate(traces.items()):
         ax = plot_trace(trace, ax, label=name, style=style)
     if goal:
-        ax.axhline(goal, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+        _goal(ax, goal)
         ax.annotate(
             f"asked for: {goal:g}", (0.005, goal), xycoords=("axes fraction", "data"),
-            xytext=(0, 3), textcoords="offset points", color="0.3", fontsize="small",
+            xytext=(0, 3), textcoords="offset points", color=FAINT, fontsize="small",
         )  # fmt: skip
     ax.set_title(title)
     ax.legend(frameon=False, handlelength=4)
@@ -118,21 +168,17 @@ def plot_path(path: Any, errors: Mapping[str, Any], axes: Any = None) -> Any:
     above, below = axes
     C = [point.C for point in path]
     for style, (name, values) in enumerate(errors.items()):
-        above.plot(
-            C, 100 * np.asarray(values), label=name.replace("_", " "), color=COLOURS[style],
-            marker=MARKERS[style], linestyle=LINES[style], markersize=4,
-        )  # fmt: skip
+        curve(above, C, 100 * np.asarray(values), style, name.replace("_", " "), markevery=1)
     for k, point in enumerate(path):
         inside = np.geomspace(point.low, max(point.high, point.low * (1 + 1e-9)), 60)
         gaps = [point.sums.certificate(c).relative_gap for c in inside]
-        below.plot(inside, gaps, color=COLOURS[k % 2], linewidth=1.2)
-    below.axhline(path.gap, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+        below.plot(inside, gaps, color=colour(k % 2), linewidth=1.2)
+    _goal(below, path.gap)
     above.set(xscale="log", ylabel="error (%)")
     above.legend(frameon=False)
     below.set(xscale="log", xlabel="C", ylabel="certified relative gap", ylim=(0, 1.15 * path.gap))
     for ax in axes:
-        ax.grid(True, which="major", color="0.88", linewidth=0.8)
-        ax.set_axisbelow(True)
+        ruled(ax)
     return axes
 
 
@@ -156,23 +202,17 @@ def plot_comparison(comparison: Any, axes: Any) -> None:
             for down, ax in enumerate(axes[:, across]):
                 x, y = trace[key], values[down]
                 shown = (x > 0) & (y > 0) & np.isfinite(y)
-                ax.plot(
-                    x[shown], y[shown], label=run.name, linewidth=1.5,
-                    markersize=8 if run.is_peer else 5,
-                    color=COLOURS[style % len(COLOURS)], marker=MARKERS[style % len(MARKERS)],
-                    # Each point of a peer is a run of its own, at another tolerance.
-                    linestyle="none" if run.is_peer else LINES[style % len(LINES)],
-                    markevery=max(1, int(shown.sum()) // MARKERS_PER_CURVE),
-                )  # fmt: skip
+                # Each point of a peer is a run of its own, at another tolerance.
+                own = {"linestyle": "none", "markersize": 8, "markevery": 1} if run.is_peer else {}
+                curve(ax, x[shown], y[shown], style, run.name, **own)
     names = ["certified gap (P - D) / P", "suboptimality P / D* - 1", "test error (%)"]
     for down, row in enumerate(axes):
         row[0].set_ylabel(names[down])
         for ax in row:
             ax.set(xscale="log", yscale="log")
-            ax.grid(True, which="major", color="0.88", linewidth=0.8)
-            ax.set_axisbelow(True)
+            ruled(ax)
             if down < 2:
-                ax.axhline(comparison.gap, color="0.4", linewidth=1, linestyle=(0, (1, 2)))
+                _goal(ax, comparison.gap)
             else:
                 ax.set_ylim(top=min(60.0, ax.get_ylim()[1]))  # w = 0 gets every row wrong
                 _plain_percentages(ax)
@@ -224,21 +264,21 @@ def plot_boundary(
     columns = getattr(model, "feature_names_in_", None)
     grid = _framed(grid, columns)
     regions = np.searchsorted(classes, model.predict(grid)).reshape(len(up), len(across))
-    colours = [COLOURS[k % len(COLOURS)] for k in range(len(classes))]
+    colours = [colour(k) for k in range(len(classes))]
     ax.contourf(
         across, up, regions, levels=np.arange(len(classes) + 1) - 0.5, colors=colours, alpha=0.15
     )
     if len(classes) == 2:
         scores = model.decision_function(grid).reshape(regions.shape)
         lines = ax.contour(
-            across, up, scores, levels=[-1, 0, 1], colors="0.25", linewidths=[1, 1.8, 1],
+            across, up, scores, levels=[-1, 0, 1], colors=ink(), linewidths=[1, 1.8, 1],
             linestyles=["--", "-", "--"],
         )  # fmt: skip
         ax.clabel(lines, fmt={-1: "-1", 0: "0", 1: "+1"}, fontsize="small")
     else:
         for k in range(len(classes)):
             inside = (regions == k).astype(float)
-            ax.contour(across, up, inside, levels=[0.5], colors="0.25", linewidths=1.2)
+            ax.contour(across, up, inside, levels=[0.5], colors=ink(), linewidths=1.2)
     for k, label in enumerate(classes):
         rows = y == label
         ax.scatter(
@@ -247,7 +287,7 @@ def plot_boundary(
         )  # fmt: skip
     ringed = support_vectors(model, X, y)
     ax.scatter(
-        *X[ringed].T, s=95, facecolor="none", edgecolor="0.1", linewidth=0.9, zorder=4,
+        *X[ringed].T, s=95, facecolor="none", edgecolor=ink(), linewidth=0.9, zorder=4,
         label=f"support vectors ({len(ringed)})",
     )  # fmt: skip
     names = ("feature 0", "feature 1") if columns is None else columns
