@@ -665,3 +665,35 @@ def test_classes_that_share_messages_survive_a_loss(corpus):
         if not solution.alpha.lost:
             signs = np.where(labels == k, 1, -1)
             check_certificate(solution, X, signs, 0.5, loss="hinge", bias="none")
+
+
+@pytest.mark.parametrize(("loss", "bias"), CASES)
+@pytest.mark.parametrize("n_threads", [3])
+def test_parts_with_several_threads(corpus, loss, bias, n_threads):
+    """Blocks within, rounds between: true certificates, in not many more epochs."""
+    X, y = corpus
+    weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(y))
+    parts = LocalParts(X, y, 2, weight, n_threads=n_threads)
+    assert [len(part.blocks) for part in parts.parts] == [n_threads] * 2
+    problem = DistributedProblem(parts, 0.5, loss=loss, bias=bias)
+    for gather in (0.0, 8.0):
+        found = solve(problem, Cocoa(gather=gather), stop=STOP)
+        assert found.converged
+        check_certificate(found, X, y, 0.5, loss=loss, bias=bias, weight=weight)
+    few = LocalParts(X, y, 2, weight)
+    twin = solve(DistributedProblem(few, 0.5, loss=loss, bias=bias), Cocoa(gather=0), stop=STOP)
+    many = solve(problem, Cocoa(gather=0), stop=STOP)
+    assert many.epochs <= 4 * twin.epochs + 4
+    again = DistributedProblem(
+        LocalParts(X, y, 2, weight, n_threads=n_threads), 0.5, loss=loss, bias=bias
+    )
+    twice = solve(again, Cocoa(gather=0), stop=STOP)
+    assert np.array_equal(twice.w, many.w)
+    assert np.array_equal(np.asarray(twice.alpha), np.asarray(many.alpha))
+
+
+def test_rows_are_divided_among_threads_where_there_are_enough():
+    X, y = np.ones((300, 2)), np.arange(300) % 2
+    assert [b.n_rows for b in Part(0, [Block("a", X, y)], 3).blocks] == [100, 100, 100]
+    assert len(Part(0, [Block("a", X, y)], 16).blocks) == 4  # of 64 rows or more
+    assert len(Part(0, [Block("a", X[:50], y[:50])] * 3, 2).blocks) == 3

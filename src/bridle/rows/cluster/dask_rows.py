@@ -128,7 +128,7 @@ class DaskRows:
     X : a dask Array or DataFrame with y and sample_weight divided alike; a Bag of CSR matrices
         with a Bag of labels, or of tuples (X, y) or (X, y, sample_weight); or Arrow files that all
         workers can read, which hold labels and weights: paths, or URLs that fsspec knows.
-    A worker gets one part, and coordinate descent has one thread: give it one thread, too.
+    A worker gets one part, whose rows are visited by all threads that Dask gives it.
 
     Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_overhead (what they
     took beyond the work of the slowest worker), losses (parts that had to be read again, in words).

@@ -22,14 +22,15 @@ class PartsLostError(Exception):
 class LocalParts:
     """The rows of X in n_parts parts. `calls` counts messages, `bytes_moved` what they would weigh.
 
-    Consecutive rows make a part, or shuffled ones if a seed is given.
+    Consecutive rows make a part, or shuffled ones if a seed is given. n_threads: of each part.
     """
 
     __row_parts__ = True  # see `bridle.rows.homes`
 
     def __init__(
-        self, X: Any, y: Any, n_parts: int, sample_weight: Any = None, *, shuffle: int | None = None
-    ) -> None:
+        self, X: Any, y: Any, n_parts: int, sample_weight: Any = None, *,
+        shuffle: int | None = None, n_threads: int = 1,
+    ) -> None:  # fmt: skip
         X, y = as_matrix(X), np.asarray(y)
         if not 1 <= n_parts <= X.shape[0]:
             raise ValueError(f"n_parts must lie between 1 and {X.shape[0]} rows, got {n_parts}")
@@ -42,7 +43,8 @@ class LocalParts:
             Block(f"part {k}", X[own], y[own], None if weight is None else weight[own])
             for k, own in enumerate(np.array_split(rows, n_parts))
         ]
-        self.parts = [Part(k, [block]) for k, block in enumerate(self._blocks)]
+        self.n_threads = n_threads
+        self.parts = [Part(k, [block], n_threads) for k, block in enumerate(self._blocks)]
         self.calls, self.bytes_moved, self.seconds_overhead = 0, 0, 0.0
         self.unwanted: list[tuple[str, int]] = []
 
@@ -59,4 +61,4 @@ class LocalParts:
 
     def lose(self, k: int) -> None:
         """What happens when a worker dies: the rows are read again, and nothing else is known."""
-        self.parts[k] = Part(k, [self._blocks[k]])
+        self.parts[k] = Part(k, [self._blocks[k]], self.n_threads)

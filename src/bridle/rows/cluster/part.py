@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from bridle.files.atomic import replacing
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse
 from bridle.matrix.labels import check_targets
+from bridle.matrix.threads import Threads
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
 from bridle.objective.rounding import ZERO, Interval
@@ -142,12 +145,16 @@ class Near:
     gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D
 
 
+LEAST_ROWS = 64  # of a piece of a block: fewer are no work for a thread
+
+
 class Part:
-    """Rows and alpha. n_threads is for passes over the rows; coordinate descent has one."""
+    """Rows and alpha. With several threads the rows are visited in as many blocks at a time."""
 
     def __init__(self, number: int, blocks: list[Block], n_threads: int = 1) -> None:
         if not blocks:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
+        blocks = [piece for block in blocks for piece in _divided(block, len(blocks), n_threads)]
         self.number, self.n_threads = number, n_threads
         self.blocks = [_Rows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
         first = self.blocks[0]
@@ -219,7 +226,7 @@ class Part:
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
         file = None if saved is None else self._file(saved)
-        self.runs[run] = _Run(objective, made, rng, file)
+        self.runs[run] = _Run(objective, made, rng, file, self.n_threads)
         return Opened(
             sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
@@ -626,7 +633,10 @@ class _Run:
     states: list[_State]
     rng: Any
     saved: str | None  # where its checkpoint is
+    n_threads: int = 1
     caution: Array = field(default_factory=lambda: np.empty(0))
+    # Of blocks that are visited at the same time: see `_Crew`.
+    crew: _Crew | None = None
 
     def keep(self, part: float) -> None:
         for state in self.states:
@@ -636,8 +646,11 @@ class _Run:
         self.keep(order.kept)
         if order.caution is not None:
             self.caution = order.caution.astype(np.float64)
-            for state in self.states:
+            for state in self.states if self.n_threads == 1 else ():
                 state.descent.set_caution(self.caution)
+        if self.n_threads > 1:
+            self.crew = self.crew or _Crew(self.states, self.n_threads, self.rng)
+            return self._step(order, *self.crew.visit(order, self.caution))
         w = np.array(order.w, np.float64)
         step, own = np.zeros(len(w)), np.zeros(len(w))
         b, left = order.b, order.epochs
@@ -654,12 +667,110 @@ class _Run:
                 gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
                 _unshrink(state, done)
             left -= share
+        return self._step(order, step, gap, visits, inside)
+
+    def _step(self, order: Order, step: Array, gap: float, visits: int, inside: int) -> Step:
         moves = [state.descent.moved() for state in self.states]
         return Step(
             step.astype(order.w.dtype),
             sum(move.separable for move in moves), sum(move.balance for move in moves),
             sum(move.curvature for move in moves), gap, visits, inside,
         )  # fmt: skip
+
+
+LOCAL = 0.1  # epochs that threads work before they hear of each other
+
+
+class _Crew:
+    """Blocks of a part that are visited at the same time, each from the weights of all.
+
+    As the parts of a cluster among each other: each block is cautious of the others, feature by
+    feature, by how much their steps pushed it the same way of late. That is of this part alone, and
+    multiplies the caution that all parts have. The order of the blocks is fixed and each has random
+    numbers of its own: nothing depends on which thread was first.
+    """
+
+    def __init__(self, states: list[_State], n_threads: int, rng: Any) -> None:
+        self.n_threads = n_threads
+        self.waves = [
+            states[begin : begin + n_threads] for begin in range(0, len(states), n_threads)
+        ]
+        self.rngs = [[_core.Rng(rng.next()) for _ in wave] for wave in self.waves]
+        self.together: Array = np.empty(0)
+        self.apart: Array = np.empty(0)
+        self.worked = self.told = 0.0  # epochs
+
+    def visit(self, order: Order, caution: Array) -> tuple[Array, float, int, int]:
+        """The blocks' steps in sum; the gap seen, visits, and rows inside."""
+        w, b, left = np.array(order.w, np.float64), order.b, order.epochs
+        step, gap, visits, inside = np.zeros(len(w)), 0.0, 0, 0
+        if order.caution is not None or self.worked >= self.told:
+            self._tell(caution)
+        with Threads(self.n_threads, "bridle-part") as pool:
+            while left > 1e-9:
+                share = min(LOCAL, left)
+                for wave, rngs in zip(self.waves, self.rngs, strict=True):
+                    found = list(pool.map(partial(_visit, order, share, w, b), wave, rngs))
+                    balance = sum(done.balance for _, done in found)
+                    self._learn([own for own, _ in found])
+                    for state, (own, done) in zip(wave, found, strict=True):
+                        step += own
+                        w = w + caution * own
+                        gap, visits = gap + done.gap, visits + done.visits
+                        inside += done.inside
+                        _unshrink(state, done)
+                    b += caution[-1] * order.response * balance
+                left -= share
+                self.worked += share
+        return step, gap, visits, inside
+
+    def _learn(self, steps: list[Array]) -> None:
+        if not len(self.apart):
+            self.together, self.apart = np.zeros(len(steps[0])), np.zeros(len(steps[0]))
+        self.together = (1 - LOCAL) * self.together + np.sum(steps, axis=0) ** 2
+        self.apart = (1 - LOCAL) * self.apart + np.sum([own * own for own in steps], axis=0)
+
+    def _tell(self, caution: Array) -> None:
+        """The blocks hear how cautious they must be: often at first, then once an epoch."""
+        self.told = self.worked + min(1.0, max(LOCAL, self.worked))
+        most = float(self.n_threads)
+        own = np.full(len(caution), most)
+        if len(self.apart):
+            whole = float(self.apart.sum())
+            overall = float(self.together.sum()) / whole if whole > 0 else most
+            own = np.full(len(caution), overall)
+            np.divide(self.together, self.apart, out=own, where=self.apart > 0)
+        total = caution * np.clip(own, 1.0, most)
+        total[-1] = caution[-1] * most  # the bias, which all of them push
+        for wave in self.waves:
+            for state in wave:
+                state.descent.set_caution(total)
+
+
+def _visit(
+    order: Order, share: float, w: Array, b: float, state: _State, rng: Any
+) -> tuple[Array, Any]:
+    """A share of an epoch of a block, from these weights: its step, and what it saw."""
+    own = np.zeros(len(w))
+    return own, state.descent.visit(rng, order.bucket, share, w, b, order.response, own)
+
+
+def _divided(block: Block, n_blocks: int, n_threads: int) -> list[Block]:
+    """A block in as many pieces as give each thread one; one piece if there are enough blocks."""
+    plain = isinstance(block.X, np.ndarray) or getattr(block.X, "format", "") == "csr"
+    n_rows = block.X.shape[0] if plain and np.shape(block.y) == block.X.shape[:1] else 0
+    n = min(-(-n_threads // n_blocks), n_rows // LEAST_ROWS)
+    if n <= 1:
+        return [block]
+    cuts = np.linspace(0, n_rows, n + 1).astype(int).tolist()
+    y, weight = np.asarray(block.y), block.sample_weight
+    return [
+        replace(
+            block, X=block.X[a:b], y=y[a:b],
+            sample_weight=None if weight is None else np.asarray(weight)[a:b],
+        )
+        for a, b in pairwise(cuts)
+    ]  # fmt: skip
 
 
 def _unshrink(state: _State, done: Any) -> None:
