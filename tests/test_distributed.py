@@ -18,7 +18,7 @@ from bridle.fitting.fit import Extras, fit, gathered
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
-from bridle.rows.cluster import price
+from bridle.rows.cluster import part, price
 from bridle.rows.cluster.local import LocalParts, PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import BANDS, Against, Aside, Block, Near, Order, Part
@@ -669,8 +669,9 @@ def test_classes_that_share_messages_survive_a_loss(corpus):
 
 @pytest.mark.parametrize(("loss", "bias"), CASES)
 @pytest.mark.parametrize("n_threads", [3])
-def test_parts_with_several_threads(corpus, loss, bias, n_threads):
+def test_parts_with_several_threads(corpus, monkeypatch, loss, bias, n_threads):
     """Blocks within, rounds between: true certificates, in not many more epochs."""
+    monkeypatch.setattr(part, "WORTH", 0.01)
     X, y = corpus
     weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(y))
     parts = LocalParts(X, y, 2, weight, n_threads=n_threads)
@@ -695,5 +696,6 @@ def test_parts_with_several_threads(corpus, loss, bias, n_threads):
 def test_rows_are_divided_among_threads_where_there_are_enough():
     X, y = np.ones((300, 2)), np.arange(300) % 2
     assert [b.n_rows for b in Part(0, [Block("a", X, y)], 3).blocks] == [100, 100, 100]
-    assert len(Part(0, [Block("a", X, y)], 16).blocks) == 4  # of 64 rows or more
+    # A tenth of the entries, in a round, are four times the weights in each block.
+    assert len(Part(0, [Block("a", X, y)], 16).blocks) == 5
     assert len(Part(0, [Block("a", X[:50], y[:50])] * 3, 2).blocks) == 3

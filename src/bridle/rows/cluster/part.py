@@ -145,7 +145,9 @@ class Near:
     gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D
 
 
-LEAST_ROWS = 64  # of a piece of a block: fewer are no work for a thread
+# A piece of a block is visited by a thread for itself if in each of its rounds it has so many
+# non-zeros for each weight, of which every thread sums a vector.
+WORTH = 4.0
 
 
 class Part:
@@ -154,7 +156,8 @@ class Part:
     def __init__(self, number: int, blocks: list[Block], n_threads: int = 1) -> None:
         if not blocks:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
-        blocks = [piece for block in blocks for piece in _divided(block, len(blocks), n_threads)]
+        self.n_crew = min(n_threads, max(map(_most_at_once, blocks)) * len(blocks))
+        blocks = [piece for block in blocks for piece in _divided(block, len(blocks), self.n_crew)]
         self.number, self.n_threads = number, n_threads
         self.blocks = [_Rows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
         first = self.blocks[0]
@@ -226,7 +229,7 @@ class Part:
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
         file = None if saved is None else self._file(saved)
-        self.runs[run] = _Run(objective, made, rng, file, self.n_threads)
+        self.runs[run] = _Run(objective, made, rng, file, self.n_crew)
         return Opened(
             sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
@@ -755,13 +758,22 @@ def _visit(
     return own, state.descent.visit(rng, order.bucket, share, w, b, order.response, own)
 
 
+def _most_at_once(block: Block) -> int:
+    """In how many pieces the work on a block is worth it; 1 if it is not as it should be."""
+    plain = isinstance(block.X, np.ndarray) or getattr(block.X, "format", "") == "csr"
+    if not plain or block.X.ndim != 2 or np.shape(block.y) != block.X.shape[:1]:
+        return 1
+    entries = block.X.nnz if hasattr(block.X, "nnz") else block.X.size
+    worth = int(LOCAL * entries / (WORTH * (block.X.shape[1] + 1)))
+    return max(1, min(worth, int(block.X.shape[0]) // 2))
+
+
 def _divided(block: Block, n_blocks: int, n_threads: int) -> list[Block]:
     """A block in as many pieces as give each thread one; one piece if there are enough blocks."""
-    plain = isinstance(block.X, np.ndarray) or getattr(block.X, "format", "") == "csr"
-    n_rows = block.X.shape[0] if plain and np.shape(block.y) == block.X.shape[:1] else 0
-    n = min(-(-n_threads // n_blocks), n_rows // LEAST_ROWS)
+    n = min(-(-n_threads // n_blocks), _most_at_once(block))
     if n <= 1:
         return [block]
+    n_rows = block.X.shape[0]
     cuts = np.linspace(0, n_rows, n + 1).astype(int).tolist()
     y, weight = np.asarray(block.y), block.sample_weight
     return [
