@@ -51,6 +51,11 @@ def draw(n_classes: int, n_rows: int = 150) -> tuple[csr_matrix, np.ndarray]:
         ("-v 5 -C d", "--loss squared_hinge --bias none --folds 5 --search-c d"),
         ("-s 3 -c 2 -w1 2 -w-1 0.5 -e 0.01 d m", "--loss hinge --bias none --weight 1=2 "
          "--weight -1=0.5 --gap 0.001 -c 2 d m"),
+        ("-s 0 -b 1 d", "--loss logistic --bias none d"),
+        ("-s 7 -B 1 d", "--loss logistic --bias regularised d"),
+        ("-s 11 d", "--loss squared_epsilon_insensitive:epsilon=0.1 --bias none d"),
+        ("-s 12 -p 0 d", "--loss squared_epsilon_insensitive:epsilon=0.0 --bias none d"),
+        ("-s 13 -p 0.5 d", "--loss epsilon_insensitive:epsilon=0.5 --bias none d"),
         ("-w1 0.123456789 -B 1.23456789 d", "--loss squared_hinge --bias regularised --bias-scale "
          "1.23456789 --weight 1=0.123456789 d"),
     ],
@@ -68,10 +73,12 @@ def test_what_is_native_stays(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-s 0", "-s 0 is logistic regression, which bridle does not have"),
-        ("-s 5", "L1-regularised"), ("-s 12", "regression"), ("-s 99", "no solver of LIBLINEAR's"),
+        ("-s 5", "-s 5 is an L1-regularised classifier, which bridle does not have"),
+        ("-s 21", "one-class"), ("-n 0.5", "one-class"), ("-s 13 -p x", "-p: expected a number"),
+        ("-s 99", "no solver of LIBLINEAR's"),
         ("-s x", "-s: expected the number of a solver"), ("-B x", "-B: expected a number"),
-        ("-s", "-s: expected a value"), ("-wx 2", "-wx: expected a label"), ("-p 1", "regression"),
+        ("-s", "-s: expected a value"), ("-wx 2", "-wx: expected a label"),
+        ("-p 1", "-p is for regression"),
         ("-R", "needs one, -B 1"), ("-w1 x", "-w1: expected a number"),
     ],
 )  # fmt: skip
@@ -105,14 +112,15 @@ def objective(
     positives = labels[1:] if len(coef) == 1 else labels
     for k, positive in enumerate(positives):
         rows = np.array([weight.get(label, 1.0) for label in y])
-        slack = np.maximum(0, 1 - np.where(y == positive, 1, -1) * scores[:, k])
-        value += C * rows @ (slack if options["s"] == 3 else slack**2)
+        margin = np.where(y == positive, 1, -1) * scores[:, k]
+        slack = np.maximum(0, 1 - margin)
+        value += C * rows @ {0: np.log1p(np.exp(-margin)), 3: slack}.get(options["s"] % 7, slack**2)
     return float(value)
 
 
 @needs_liblinear
 @pytest.mark.parametrize("bias", [-1, 1, 3])
-@pytest.mark.parametrize("solver", [1, 2, 3, 4])
+@pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 7])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_objective_is_liblinears(
     tmp_path: Path, n_classes: int, solver: int, bias: int
@@ -139,6 +147,30 @@ def test_the_objective_is_liblinears(
     again = run("certify", tmp_path / "d", tmp_path / "ours", "--json")
     assert json.loads(again.stdout)["primal"] == pytest.approx(found, rel=1e-5)
     assert json.loads(again.stdout)["relative_gap"] <= 2e-5
+
+
+@needs_liblinear
+@pytest.mark.parametrize("solver", [11, 12, 13])
+def test_the_objective_of_regression_is_liblinears(tmp_path: Path, solver: int) -> None:
+    X, _ = draw(2)
+    y = np.asarray(X @ np.arange(10.0)) + np.random.default_rng(0).normal(size=X.shape[0])
+    write_svmlight(tmp_path / "d", X, y)
+    options = ["-s", solver, "-c", 0.7, "-B", 1, "-e", 0.0001, "-p", 0.3]
+    theirs = ["liblinear-train", "-q", *map(str, options), tmp_path / "d", tmp_path / "theirs"]
+    subprocess.run(theirs, check=True, capture_output=True)
+    told = run("train", *options, tmp_path / "d", tmp_path / "ours", "--json")
+    assert told.exit_code == 0, told.output
+
+    def value(model: Any) -> float:
+        beyond = np.maximum(0, np.abs(X @ model.coef + model.intercept - y) - 0.3)
+        norm = 0.5 * (model.coef @ model.coef + model.intercept**2)
+        return float(norm + 0.7 * np.sum(beyond if solver == 13 else beyond**2))
+
+    found = value(load_model(tmp_path / "ours"))
+    other = value(import_model(tmp_path / "theirs", 0.7, epsilon=0.3))
+    assert json.loads(told.stdout)["primal"] == pytest.approx(found, rel=1e-5)
+    assert found == pytest.approx(other, rel=2e-4)
+    assert found * (1 - 1.1e-5) <= other
 
 
 def test_it_says_the_native_options(tmp_path: Path) -> None:

@@ -333,8 +333,112 @@ empty# kernel parameter -u
 0.5 1:0.2 4:0.7 #
 -0.5 2:0.2 #
 """
+# Written by LIBLINEAR 2.50 on twelve rows; what its predict says of four of them stands beside.
+ROWS = np.array([[2.0, -2.6, 0.4], [-0.6, -0.5, -0.2], [-2.0, -0.2, -0.9], [3.3, 0.2, -0.4]])
+LOGISTIC_OF_TWO = """solver_type L2R_LR
+nr_class 2
+label 2 -1
+nr_feature 3
+bias 2
+w
+0.60385078657284197
+-0.32768023842325872
+0.41333330624017245
+0.59767424207572384
+"""
+LOGISTIC_OF_THREE = """solver_type L2R_LR_DUAL
+nr_class 3
+label 3 1 2
+nr_feature 3
+bias 2
+w
+0.83202056887179376 -0.34310051738855551 -0.60385078634989042
+-0.28754771944220542 0.13770872795951411 0.3276802388051665
+0.10044025433710659 0.28735595368963557 -0.41333330860632922
+-0.47658199387438782 0.039577863716848488 -0.59767424199416475
+"""
+REGRESSION = """solver_type L2R_L1LOSS_SVR_DUAL
+nr_class 2
+nr_feature 3
+bias 2
+w
+0.91031014254392517
+-1.7295333895155616
+0.56146968432413558
+0.16501816152535415
+"""
+
+
+@pytest.mark.parametrize(("text", "labels", "chances"), [
+    (LOGISTIC_OF_TWO, [2, 2, -1, 2], [[0.0316654, 0.968335], [0.286139, 0.713861],
+                                      [0.579036, 0.420964], [0.0493979, 0.950602]]),
+    (LOGISTIC_OF_THREE, [3, 1, 1, 3],
+     [[0.260702, 0.0275724, 0.711725], [0.52129, 0.276435, 0.202275],
+      [0.489125, 0.458614, 0.0522609], [0.213142, 0.0434655, 0.743393]]),
+])  # fmt: skip
+def test_a_logistic_model_of_liblinear(
+    tmp_path: Path, text: str, labels: list[int], chances: list[list[float]]
+) -> None:
+    (tmp_path / "m").write_text(text)
+    model = import_model(tmp_path / "m", 0.5)
+    np.testing.assert_array_equal(model.predict(ROWS), labels)
+    np.testing.assert_allclose(model.predict_proba(ROWS), chances, rtol=2e-5)  # of six digits
+    export_model(tmp_path / "again", model, "liblinear")
+    again = import_model(tmp_path / "again", 0.5)
+    np.testing.assert_array_equal(again.predict_proba(ROWS), model.predict_proba(ROWS))
+    assert as_model(bridle.LogisticRegression.from_model(model)).objective == model.objective
+    save_model(tmp_path / "ours", model)
+    told = CliRunner().invoke(
+        main, ["export", str(tmp_path / "ours"), str(tmp_path / "n.liblinear")]
+    )
+    assert "probabilities" not in told.stderr  # which are the model's own, there as here
+
+
+def test_a_regression_of_liblinear(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text(REGRESSION)
+    model = import_model(tmp_path / "m", 0.5, epsilon=0.25)
+    said = [6.872031294608673, 0.5363229954173069, -1.6500000000257518, 2.763565241812895]
+    np.testing.assert_allclose(model.predict(ROWS), said, rtol=1e-12)
+    assert model.objective.parameters == {"epsilon": 0.25}
+    assert model.objective.bias_scale == 2
+    export_model(tmp_path / "again", model, "liblinear")
+    theirs, ours = REGRESSION.split(), (tmp_path / "again").read_text().split()
+    assert ours[:9] == theirs[:9]
+    np.testing.assert_array_equal(np.float64(ours[9:]), np.float64(theirs[9:]))
+    line = ["import", tmp_path / "m", tmp_path / "ours", "-c", 0.5]
+    assert "-p" in bridle_command(*line, code=2)
+    write_svmlight(tmp_path / "d", csr_matrix(ROWS), model.predict(ROWS) + 0.1)
+    assert "certified gap" in bridle_command(*line, "-p", 0.25, "--data", tmp_path / "d")
+    assert bridle.LinearSVR.load(tmp_path / "ours").epsilon == 0.25
+    huber = replace(model, objective=replace(model.objective, loss="huber", parameters={}))
+    with pytest.raises(ModelError, match="no solver for the loss 'huber'"):
+        export_model(tmp_path / "x", huber, "liblinear")
+
+
+@needs_liblinear
+@pytest.mark.parametrize("kind", ["logistic", "epsilon_insensitive"])
+def test_liblinear_predicts_with_our_models_of_every_kind(tmp_path: Path, kind: str) -> None:
+    X, y = draw([1, 2, 3])
+    write_svmlight(tmp_path / "d", X, y)
+    bridle_command("train", tmp_path / "d", tmp_path / "ours", "--loss", kind)
+    bridle_command("export", tmp_path / "ours", tmp_path / "m.liblinear")
+    tool("predict", tmp_path / "d", tmp_path / "m.liblinear", tmp_path / "theirs")
+    found = load_model(tmp_path / "ours").predict(X)
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "theirs"), found, rtol=1e-5)
+
+
+def test_a_regression_in_onnx(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = draw([1, 2, 3])
+    for estimator in (bridle.LinearSVR(), bridle.QuantileRegressor(quantile=0.8)):
+        fitted = estimator.fit(X, y)
+        export_model(tmp_path / "m.onnx", fitted)
+        (said,) = runtime.InferenceSession(tmp_path / "m.onnx").run(None, {"X": X.toarray()})
+        np.testing.assert_allclose(said, fitted.predict(X), rtol=1e-12, atol=1e-12)
+
+
 WRONG = [
-    (LIBLINEAR, "L2R_L1LOSS_SVC_DUAL", "L2R_LR", 1),
+    (LIBLINEAR, "L2R_L1LOSS_SVC_DUAL", "L1R_LR", 1),
     (LIBLINEAR, "nr_class 3", "nr_class 1", 2),
     (LIBLINEAR, "label 1 2 3", "label 1 2", 3),
     (LIBLINEAR, "label 1 2 3", "label 1 2 2", 3),
@@ -411,3 +515,18 @@ def test_pipelines_go_to_onnx_by_skl2onnx(words: bool) -> None:
         known = pipe.predict_proba(X) if hasattr(pipe, "predict_proba") else None
         expected = pipe.decision_function(X) if known is None else known
         np.testing.assert_allclose(second, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_regressions_in_pipelines_go_to_onnx_by_skl2onnx() -> None:
+    runtime, skl2onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("skl2onnx")
+    register(bridle.LinearSVR, bridle.LogisticRegression)
+    X, y = draw([0, 1, 2])
+    X = X.toarray()
+    pipe = make_pipeline(StandardScaler(), bridle.LinearSVR()).fit(X, y)
+    made = skl2onnx.to_onnx(pipe, X[:1], target_opset=15)
+    (said,) = runtime.InferenceSession(made.SerializeToString()).run(None, {"X": X})
+    np.testing.assert_allclose(said[:, 0], pipe.predict(X), rtol=1e-4, atol=1e-5)
+    pipe = make_pipeline(StandardScaler(), bridle.LogisticRegression()).fit(X, y.astype(int))
+    made = skl2onnx.to_onnx(pipe, X[:1], options={"zipmap": False}, target_opset=15)
+    _, chances = runtime.InferenceSession(made.SerializeToString()).run(None, {"X": X})
+    np.testing.assert_allclose(chances, pipe.predict_proba(X), rtol=1e-4, atol=1e-5)

@@ -10,10 +10,10 @@ from bridle.cli.shared import (
     Clock,
     InputFile,
     Positive,
+    in_words,
     json_option,
     label_column_option,
     peak_rss_mb,
-    percent,
     print_json,
     read,
     read_model,
@@ -50,10 +50,9 @@ def certify(
     """
     clock = Clock()
     with clock.timing("read"):
-        fitted = read_model(model)
+        fitted = read_model(model, ("linear", "regression"))
         rows = read(data, threads, fitted, label_column=label_column)
         X, y = rows.X, rows.y
-    import numpy as np
     from bridle.fitting.certification import certify_model
     from bridle.matrix.fingerprint import fingerprint
     from bridle.objective.certificate import total
@@ -62,7 +61,7 @@ def certify(
     same = fingerprint(X, y) == fitted.fingerprint if fitted.fingerprint else None
     with clock.timing("certify"), reported():
         certificates = certify_model(sized, X, y, max_seconds=max_seconds, n_threads=threads)
-        error = float(np.mean(sized.predict(X, n_threads=threads) != y))
+        measured = sized.measures(sized.predict(X, n_threads=threads), y)
     whole = total(certificates)
     objective = fitted.objective
     report = {
@@ -70,6 +69,7 @@ def certify(
         "C": objective.C,
         "lam": 1.0 / (X.shape[0] * objective.C),
         "loss": objective.loss,
+        "loss_parameters": objective.parameters,
         "bias": objective.bias,
         "primal": whole.primal,
         "dual": whole.dual,
@@ -80,7 +80,7 @@ def certify(
         "seconds": clock.report(),
         **size_report(X, threads),
         "peak_rss_mb": peak_rss_mb(),
-        "error_train" if same else "error_test": error,
+        **{f"{name}_{'train' if same else 'test'}": value for name, value in measured.items()},
     }
     if as_json:
         print_json(report)
@@ -89,7 +89,7 @@ def certify(
         f"{model}: certified gap {whole.relative_gap:.2e} on {data}"
         f"{', which it was not trained on' if same is False else ''}"
     )
-    click.echo(f"primal {whole.primal:.8g}, dual {whole.dual:.8g}; error {percent(error)}")
+    click.echo(f"primal {whole.primal:.8g}, dual {whole.dual:.8g}; {in_words(measured)}")
     claimed = fitted.certificate.relative_gap
     if math.isfinite(claimed):  # an imported model claims nothing
         click.echo(f"the file itself says {claimed:.2e}")

@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 from bridle.cli.options import C_options, check_cost
-from bridle.cli.settings import named_solvers
+from bridle.cli.settings import make_loss, named_solvers
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
     Clock,
-    InputError,
     InputFile,
     OutputFile,
     Positive,
@@ -20,9 +19,8 @@ from bridle.cli.shared import (
     check_picture,
     json_option,
     loss_option,
+    measured,
     peak_rss_mb,
-    percent,
-    plain,
     print_json,
     print_table,
     progress,
@@ -33,6 +31,7 @@ from bridle.cli.shared import (
     table_options,
     threads_option,
 )  # fmt: skip
+from bridle.cli.truth import truth_of, widened
 
 
 @click.command()
@@ -40,7 +39,7 @@ from bridle.cli.shared import (
 @click.option("--test", type=InputFile, help="Data to measure the error on.")
 @click.option(
     "--solvers", default="pegasos,sgd-m,dcd,ocas", show_default=True, metavar="LIST",
-    help="Separated by commas; settings follow a name after colons.",
+    help="Separated by commas; settings follow a name after colons. Of the default, those that can."
 )  # fmt: skip
 @click.option(
     "--peers", default="", metavar="LIST",
@@ -83,70 +82,53 @@ def compare(
     as_json: bool,
     **tables: Any,
 ) -> None:
-    """Train several solvers on DATA (two classes) and compare them by one certificate.
+    """Train several solvers on DATA (two classes, or numbers) and compare them by one certificate.
 
     Time spent on certificates is not charged to a solver. Exit code 3 if none reached the gap.
     """
     clock = Clock()
     check_cost(C, lam)
     with reported():
-        methods = named_solvers(solvers)
+        methods, formula = named_solvers(solvers), make_loss(loss)
     check_picture(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
         held_out = None if test is None else read(test, threads, rows)
+    from bridle.objective.answers import headline
     from bridle.objective.scaling import lam_to_C
     from bridle.problems.linear import LinearProblem
     from bridle.study.comparison import compare as run_all
+    from bridle.study.comparison import usable
 
-    if C is None:
-        C = 1.0 if lam is None else lam_to_C(lam, X.shape[0])
+    C = C or (1.0 if lam is None else lam_to_C(lam, X.shape[0]))
     with reported(), progress(gap) as show:
-        signs = _signs(y, data)
-        problem = LinearProblem(X, signs(y), C, loss=loss, bias=bias, n_threads=threads)
+        truth = truth_of(formula, y, data)
+        problem = LinearProblem(X, truth(y), C, loss=formula, bias=bias, n_threads=threads)
+        if ctx.get_parameter_source("solvers") is click.core.ParameterSource.DEFAULT:
+            methods = usable(methods, problem)
         result = run_all(
             problem, methods, peers=[name.strip() for name in peers.split(",") if name.strip()],
-            test=None if held_out is None else (_fit(held_out.X, X), signs(held_out.y)),
+            test=None if held_out is None else (widened(held_out.X, X.shape[1]), truth(held_out.y)),
             gap=gap, max_seconds=max_seconds, seed=seed, watch=show, interrupt="return",
         )  # fmt: skip
     _draw(picture, result, f"{data.name}: {X.shape[0]:,} rows, C = {C:g}")
     report = {
-        **size_report(X, threads), "C": C, "lam": problem.lam, "loss": loss, "bias": bias,
-        "gap": gap, "best_dual": result.best_dual, "runs": result.report(),
-        "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
-        "picture": None if picture is None else str(picture),
+        **size_report(X, threads), **_about(result), "seconds": clock.report(),
+        "peak_rss_mb": peak_rss_mb(), "picture": None if picture is None else str(picture),
     }  # fmt: skip
-    if as_json:
-        print_json(report)
-    else:
-        _print(report)
+    print_json(report) if as_json else _print(report, headline(formula))
     reached = any(run.certificate.relative_gap <= gap for run in result.runs)
     ctx.exit(REACHED if reached else NOT_REACHED)
 
 
-def _signs(y: Any, data: Path) -> Any:
-    """A function from labels to -1 and +1; the larger of the two labels is +1."""
-    import numpy as np
-
-    labels = np.unique(y)
-    if len(labels) != 2:
-        raise InputError(f"{data}: compare needs two classes, found {len(labels)}")
-
-    def signs(values: Any) -> Any:
-        other = values[~np.isin(values, labels)]
-        if len(other):
-            raise InputError(f"the test data have the label {plain(other[0])}, unknown in {data}")
-        return np.where(values == labels[1], 1.0, -1.0)
-
-    return signs
-
-
-def _fit(X_test: Any, X: Any) -> Any:
-    """The test data with as many features as the training data."""
-    X_test = X_test.copy()
-    X_test.resize((X_test.shape[0], X.shape[1]))
-    return X_test
+def _about(result: Any) -> dict[str, Any]:
+    problem = result.problem
+    return {
+        "C": problem.C, "lam": problem.lam, "loss": problem.loss.name,
+        "loss_parameters": problem.loss.parameters, "bias": problem.bias, "gap": result.gap,
+        "best_dual": result.best_dual, "runs": result.report(),
+    }  # fmt: skip
 
 
 def _draw(path: Path | None, result: Any, title: str) -> None:
@@ -155,19 +137,19 @@ def _draw(path: Path | None, result: Any, title: str) -> None:
             result.plot(path, title)
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: dict[str, Any], name: str) -> None:
     print_table(
         f"{report['rows']:,} rows, {report['features']:,} features, C = {report['C']:g}, "
         f"{report['loss']}, bias {report['bias']}",
-        ["solver", "seconds", "epochs", "primal", "certified gap", "suboptimality", "train error",
-         "test error", "status"],
+        ["solver", "seconds", "epochs", "primal", "certified gap", "suboptimality",
+         *(f"{part} {name.replace('_', ' ')}" for part in ("train", "test")), "status"],
         [
             [
                 run["solver"], f"{run['seconds']['solve']:.3g}",
                 "" if run["epochs"] is None else f"{run['epochs']:.4g}", f"{run['primal']:.6g}",
                 f"{run['relative_gap']:.1e}", f"{run['suboptimality']:.1e}",
-                percent(run["error_train"]),
-                "" if run["error_test"] is None else percent(run["error_test"]), run["status"],
+                *(measured(name, run.get(f"{name}_{part}")) for part in ("train", "test")),
+                run["status"],
             ]
             for run in report["runs"]
         ],

@@ -4,12 +4,15 @@ A pure translation of the command line, before it is read. Any of LIBLINEAR's on
 `-c` and `-q`, which mean the same, makes the line LIBLINEAR's: then its defaults hold, `-s 1` and
 `-B -1`.
 
-    -s 1, 2    --loss squared_hinge          -v n     --folds n
-    -s 3       --loss hinge                  -C       --search-c
-    -s 4       --multiclass crammer_singer   -wi x    --weight i=x
+    -s 0, 7    --loss logistic               -v n     --folds n
+    -s 1, 2    --loss squared_hinge          -C       --search-c
+    -s 3       --loss hinge                  -wi x    --weight i=x
+    -s 4       --multiclass crammer_singer   -q       --quiet
+    -s 11, 12  --loss squared_epsilon_insensitive:epsilon=p, where -p is 0.1 unless given
+    -s 13      --loss epsilon_insensitive:epsilon=p
     -B b       --bias regularised --bias-scale b; none for b <= 0
-    -R         --bias free                   -q       --quiet
-    -b 1       --probability platt           -W file  the same
+    -R         --bias free                   -W file  the same
+    -b 1       --probability platt; with -s 0 and 7 nothing, whose probabilities are their own
     -e eps     --gap eps/10: LIBLINEAR bounds gradients, which leave gaps about that much smaller
 """
 
@@ -18,12 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MISSING = {
-    0: "logistic regression", 6: "L1-regularised logistic regression", 7: "logistic regression",
-    5: "an L1-regularised classifier", 11: "regression", 12: "regression", 13: "regression",
+    5: "an L1-regularised classifier", 6: "L1-regularised logistic regression",
     21: "a one-class machine",
 }  # fmt: skip
-LOSSES = {1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge"}
-WITH_VALUE, WITHOUT = frozenset("sBevpwb"), frozenset("CRq")
+LOSSES = {
+    0: "logistic", 1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge", 7: "logistic",
+    11: "squared_epsilon_insensitive", 12: "squared_epsilon_insensitive",
+    13: "epsilon_insensitive",
+}  # fmt: skip
+OF_TARGETS = frozenset({11, 12, 13})
+WITH_VALUE, WITHOUT = frozenset("sBevpnwb"), frozenset("CRq")
 
 
 class DialectError(ValueError):
@@ -67,11 +74,12 @@ def translate(arguments: list[str]) -> Translation:
         return Translation(list(arguments), [])
     if set(given) == {"q"} and not weights:
         return Translation(["--quiet", *rest], [])
-    native = [*_solver(given.get("s", "1")), *_bias(given), *weights, *_others(given)]
+    number = _number_of(given.get("s", "1"))
+    native = [*_solver(number, given), *_bias(given), *weights, *_others(number, given)]
     return Translation([*native, *rest], native)
 
 
-def _solver(text: str) -> list[str]:
+def _number_of(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
@@ -79,9 +87,20 @@ def _solver(text: str) -> list[str]:
     if number not in LOSSES:
         lacks = f"{MISSING[number]}, which bridle does not have" if number in MISSING else ""
         what = lacks or "no solver of LIBLINEAR's"
-        raise DialectError(f"-s {number} is {what}; bridle has -s 1, 2, 3 and 4")
+        raise DialectError(f"-s {number} is {what}; bridle has -s {', '.join(map(str, LOSSES))}")
+    return number
+
+
+def _solver(number: int, given: dict[str, str]) -> list[str]:
+    if "n" in given:
+        raise DialectError("-n is for one-class machines, -s 21")
+    loss = LOSSES[number]
+    if number in OF_TARGETS:
+        loss += f":epsilon={_number('-p', given.get('p', '0.1'))!r}"
+    elif "p" in given:
+        raise DialectError("-p is for regression, -s 11, 12 and 13")
     jointly = ["--multiclass", "crammer_singer"] if number == 4 else []
-    return ["--loss", LOSSES[number], *jointly]
+    return ["--loss", loss, *jointly]
 
 
 def _bias(given: dict[str, str]) -> list[str]:
@@ -95,13 +114,11 @@ def _bias(given: dict[str, str]) -> list[str]:
     return ["--bias", "regularised", *(["--bias-scale", given["B"]] if scale != 1 else [])]
 
 
-def _others(given: dict[str, str]) -> list[str]:
-    if "p" in given:
-        raise DialectError("-p is for regression, which bridle does not have")
+def _others(number: int, given: dict[str, str]) -> list[str]:
     native = []
     if given.get("b", "0") not in ("0", "1"):
         raise DialectError(f"-b: expected 0 or 1, found {given['b']!r:.20}")
-    if given.get("b") == "1":
+    if given.get("b") == "1" and LOSSES[number] != "logistic":
         native += ["--probability", "platt"]
     if "e" in given:
         native += ["--gap", f"{_number('-e', given['e']) / 10:g}"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from bridle.cli.shared import (
     InputError,
     InputFile,
+    NotNegative,
     OutputFile,
     Positive,
     check_writable,
@@ -30,6 +32,12 @@ from bridle.cli.shared import (
     help="The C that it was trained with: FILE does not say, and certificates need it.",
 )  # fmt: skip
 @click.option(
+    "-p",
+    "epsilon",
+    type=NotNegative,
+    help="Of a regression: the epsilon that it was trained with, which FILE does not say either.",
+)
+@click.option(
     "--data", type=InputFile, help="What it was trained on: certify it there, and keep the proof."
 )
 @click.option(
@@ -43,6 +51,7 @@ def import_(
     file: Path,
     model: Path,
     C: float,
+    epsilon: float | None,
     data: Path | None,
     max_seconds: float,
     label_column: str | None,
@@ -58,8 +67,8 @@ def import_(
     from bridle.models.storage import save_model
 
     with reported():
-        fitted = import_model(file, C)
-    if data is not None and fitted.kind != "linear":
+        fitted = import_model(file, C, epsilon=epsilon)
+    if data is not None and fitted.kind not in ("linear", "regression"):
         raise InputError(f"{file}: a {fitted.kind} model, and --data certifies linear ones")
     if data is not None:
         from bridle.fitting.certification import certify_model
@@ -69,8 +78,11 @@ def import_(
         fitted = same_classes(fitted, X, y, data)
         with reported():
             certificates = certify_model(fitted, X, y, max_seconds=max_seconds, n_threads=threads)
+        proven: dict[str, Any] = {"certificates": certificates}
+        if fitted.kind == "regression":
+            proven = {"certificate": certificates[0]}
         fitted = replace(
-            fitted, certificates=certificates, fingerprint=fingerprint(X, y), n_rows=X.shape[0],
+            fitted, **proven, fingerprint=fingerprint(X, y), n_rows=X.shape[0],
             zero_based=rows.zero_based,
         )  # fmt: skip
         click.echo(f"{file}: certified gap {fitted.certificate.relative_gap:.2e} on {data}")

@@ -374,6 +374,13 @@ class TrainOptions:
         return frozenset({WEIGHTS, *home.offers})
 
     @property
+    def of_targets(self) -> bool:
+        """Whether the labels are numbers to predict."""
+        from bridle.cli.settings import make_loss
+
+        return make_loss(self.loss).residual
+
+    @property
     def ways(self) -> list[str]:
         """Which of the ways in `bridle.fitting.refusals` this is."""
         if self.stream:
@@ -383,6 +390,7 @@ class TrainOptions:
             "disk": self.memory is not None,
             "validation": self.validating,
             "kernel": self.kernel is not None,
+            "targets": self.of_targets,
             "crammer_singer": self.way == "crammer_singer",
             "pairs": self.way != "ovr",
             "once": self.checkpoint is None,

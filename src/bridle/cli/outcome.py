@@ -17,8 +17,8 @@ from bridle.cli.shared import (
     Clock,
     check_writable,
     fit_width,
+    in_words,
     peak_rss_mb,
-    percent,
     plain,
     print_json,
     read_arrays,
@@ -30,6 +30,7 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.fitting.fit import Fit
     from bridle.fitting.labels import Labels
+    from bridle.fitting.regression import RegressionFit
     from bridle.fitting.solutions import Solutions
     from bridle.solving.solution import Solution
 
@@ -51,11 +52,11 @@ def check_outputs(target: Path, trace: Path | None, inputs: tuple[Path, ...]) ->
 
 @dataclass(frozen=True)
 class Outcome:
-    """A model, how it came about, its error on the training rows, and further facts to report."""
+    """A model, how it came about, how right it is, and further facts to report."""
 
     model: Any
-    found: Fit
-    error_train: float
+    found: Fit | RegressionFit
+    measured: dict[str, float]  # on the training rows
     facts: dict[str, Any]
 
 
@@ -64,7 +65,7 @@ def called(options: TrainOptions, labels: Labels, k: int, solver: str) -> str:
     import numpy as np
     from bridle.models.deciding import about
 
-    if labels.n_classes == 2 or options.way == "crammer_singer":
+    if labels.n_classes <= 2 or options.way == "crammer_singer":
         return solver
     return about(options.way, np.array([plain(label) for label in labels.classes]), k)
 
@@ -84,6 +85,10 @@ def conclude(
         save_model(target, model, dual=True)  # which it has if --proof was asked for
         if options.trace is not None:
             _write_traces(options.trace, solutions, names)
+    measured = {
+        "train": outcome.measured, "test": _measured_on(options.test, model, options.threads),
+        "validation": _measured_on(options.validation, model, options.threads),
+    }  # fmt: skip
     report = {
         **_objective_report(model),
         "status": solutions.status.value,
@@ -91,19 +96,19 @@ def conclude(
         "epochs": solutions.epochs,
         "place": solutions.worst.place,
         **outcome.facts,
-        "error_train": outcome.error_train,
-        "error_test": _error_on(options.test, model, options.threads),
-        "error_validation": _error_on(options.validation, model, options.threads),
+        **{f"error_{part}": None for part in measured},
+        **{f"{name}_{part}": m for part, found in measured.items() for name, m in found.items()},
         "model": str(target),
-        "classes": model.classes.tolist(),
-        "per_class": _per_class(model.classes, solutions),
+        "classes": None if model.names is None else list(model.names),
+        "per_class": _per_class(model.names, solutions),
         "seconds": clock.report(),
         "peak_rss_mb": peak_rss_mb(),
     }
     if options.as_json:
         print_json(report)
     elif not options.quiet:
-        _print(report, data, [p for p in ("validation", "test") if getattr(options, p) is not None])
+        shown = [p for p in ("validation", "test") if getattr(options, p) is not None]
+        _print(report, data, {part: measured[part] for part in ("train", *shown)})
     return REACHED if all(map(partial(_reached, options), solutions.solutions)) else NOT_REACHED
 
 
@@ -118,7 +123,7 @@ def _reached(options: TrainOptions, solution: Solution) -> bool:
     return options.validation is not None and STOPPED_FALLING in solution.message
 
 
-def split_time(clock: Clock, found: Fit) -> None:
+def split_time(clock: Clock, found: Fit | RegressionFit) -> None:
     """Divide the time of the fit: calibrating, and the rest as the threads spent it."""
     wall = clock.parts["solve"]
     if found.calibrated is not None:
@@ -131,7 +136,7 @@ def split_time(clock: Clock, found: Fit) -> None:
     clock.parts["solve"] = wall - clock.parts["certify"]
 
 
-def talk_of(rows: Any, found: Fit) -> dict[str, Any]:
+def talk_of(rows: Any, found: Fit | RegressionFit) -> dict[str, Any]:
     """Of rows on a cluster: their sizes, and what the talk with the workers cost."""
     problems: Any = found.problems
     if not hasattr(problems, "facts"):
@@ -153,6 +158,7 @@ def _objective_report(model: Any) -> dict[str, Any]:
         "C": objective.C,
         "lam": C_to_lam(objective.C, model.n_rows),
         "loss": objective.loss,
+        "loss_parameters": objective.parameters,
         "bias": objective.bias,
         "primal": certificate.primal,
         "dual": certificate.dual,
@@ -162,7 +168,7 @@ def _objective_report(model: Any) -> dict[str, Any]:
     }
 
 
-def _per_class(classes: Any, found: Solutions) -> list[dict[str, Any]] | None:
+def _per_class(names: Any, found: Solutions) -> list[dict[str, Any]] | None:
     """Of several classes against the rest."""
     if len(found.solutions) == 1 or found.multi_class != "ovr":
         return None
@@ -172,22 +178,20 @@ def _per_class(classes: Any, found: Solutions) -> list[dict[str, Any]] | None:
             "relative_gap": s.certificate.relative_gap, "status": s.status.value,
             "epochs": s.epochs,
         }
-        for label, s in zip(classes.tolist(), found.solutions, strict=True)
+        for label, s in zip(names, found.solutions, strict=True)
     ]  # fmt: skip
 
 
-def _error_on(test: Path | None, model: Any, threads: int | None) -> float | None:
-    """The error rate; None if there is no file, or none of the model's labels in it."""
+def _measured_on(test: Path | None, model: Any, threads: int | None) -> dict[str, float]:
+    """Nothing if there is no file, or none of the model's labels in it."""
     if test is None:
-        return None
-    import numpy as np
-
+        return {}
     rows = read_arrays(test, threads, model)
-    if not np.isin(rows.y, model.classes).any():
+    said = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
+    measured: dict[str, float] = model.measures(said, rows.y)
+    if not measured:
         click.echo(f"bridle: {test}: none of its labels is one of the model's classes", err=True)
-        return None
-    guesses = fit_width(model, rows.X, test).predict(rows.X, n_threads=threads)
-    return float(np.mean(guesses != rows.y))
+    return measured
 
 
 def _message(found: Solutions, names: list[str]) -> str:
@@ -218,7 +222,7 @@ def write_trace(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, [text.getvalue()])
 
 
-def _print(report: dict[str, Any], data: str, measured: list[str]) -> None:
+def _print(report: dict[str, Any], data: str, measured: dict[str, dict[str, float]]) -> None:
     seconds = report["seconds"]
     if "workers" in report:
         for what in report["losses"]:
@@ -240,8 +244,8 @@ def _print(report: dict[str, Any], data: str, measured: list[str]) -> None:
     )
     if report["assumption"]:
         click.echo(report["assumption"])
-    errors = f"training error {percent(report['error_train'])}"
-    for part in measured:
-        errors += f", {part} error {percent(report[f'error_{part}'])}"
-    click.echo(errors)
+    parts = {"training" if part == "train" else part: found for part, found in measured.items()}
+    several = any(len(found) > 1 for found in measured.values())
+    told = [f"{part} {in_words(found) or 'error unknown'}" for part, found in parts.items()]
+    click.echo(("\n" if several else ", ").join(told))
     click.echo(f"model written to {report['model']}")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from bridle.cli.settings import make_loss
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
     Clock,
-    InputError,
     InputFile,
     OutputFile,
     Positive,
@@ -20,9 +20,8 @@ from bridle.cli.shared import (
     json_option,
     keep_what_is_found,
     loss_option,
+    measured,
     peak_rss_mb,
-    percent,
-    plain,
     print_json,
     print_table,
     read,
@@ -32,6 +31,7 @@ from bridle.cli.shared import (
     table_options,
     threads_option,
 )
+from bridle.cli.truth import truth_of, widened
 
 if TYPE_CHECKING:
     from bridle.data.reading import Data
@@ -78,63 +78,57 @@ def path(
     as_json: bool,
     **tables: Any,
 ) -> None:
-    """Solve DATA (two classes) for every C between two ends, each certified.
+    """Solve DATA (two classes, or numbers) for every C between two ends, each certified.
 
     Prints one line for each solution: the C that it was computed for, the interval of C for which
-    it is certified, and its errors.
+    it is certified, and how right it is.
     """
     clock = Clock()
     check_picture(picture, inputs=tuple(path for path in (data, test) if path is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
         X, y = rows.X, rows.y
-    import numpy as np
+        others = None if test is None else read(test, threads, rows)
     from bridle.fitting.c_path import path as solve_path
 
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) != 2:
-        raise InputError(f"{data}: has {len(classes)} classes; a path needs two")
     keep_what_is_found()
     with reported(), clock.timing("solve"):
+        formula = make_loss(loss)
+        truth = truth_of(formula, y, data)
         found = solve_path(
-            X, 2.0 * codes - 1.0, c_min, c_max, gap=gap, loss=loss, bias=bias, solver=solver,
+            X, truth(y), c_min, c_max, gap=gap, loss=formula, bias=bias, solver=solver,
             max_seconds=max_seconds, seed=seed, n_threads=threads, device=device,
             interrupt="return",
         )  # fmt: skip
-    errors = {"error_train": found.errors(X, 2.0 * codes - 1.0)}
-    if test is not None:
-        errors["error_test"] = _test_errors(found, test, classes, threads, rows)
+    errors, shown = _measured(found, formula, truth, rows, others)
     if picture is not None:
         from bridle.study.plots import save_path
 
         with reported():
-            save_path(picture, found, errors)
+            save_path(picture, found, {name: errors[name] for name in shown})
     points = _rows(found, errors)
     if as_json:
-        report = {"points": points, "complete": found.complete, "gap": gap, "loss": loss}
+        report = {"points": points, "complete": found.complete, "gap": gap, "loss": formula.name}
+        report["loss_parameters"] = formula.parameters
         report |= {"bias": bias, **size_report(X, threads), "peak_rss_mb": peak_rss_mb()}
         print_json(report | {"seconds": clock.report()})
     else:
-        _print(found, points)
+        _print(found, points, shown)
     ctx.exit(REACHED if found.complete else NOT_REACHED)
 
 
-def _test_errors(
-    found: Solutions, test: Path, classes: Any, threads: int | None, trained_on: Data
-) -> Any:
-    import numpy as np
+def _measured(
+    found: Solutions, loss: Any, truth: Any, rows: Data, others: Data | None
+) -> tuple[dict[str, Any], list[str]]:
+    """What there is of each solution, and the names of what to show."""
+    from bridle.objective.answers import headline
 
-    rows = read(test, threads, trained_on)
-    X, y = rows.X, rows.y
-    unknown = set(np.unique(y)) - set(classes)
-    if unknown:
-        raise InputError(
-            f"{test}: has the label {plain(min(unknown))}, which the training data has not"
-        )
-    X.resize(
-        (X.shape[0], trained_on.X.shape[1])
-    )  # features that no training row had decide nothing
-    return found.errors(X, np.where(y == classes[1], 1.0, -1.0))
+    measures = {"train": found.measures(rows.X, truth(rows.y), loss)}
+    if others is not None:
+        there = widened(others.X, rows.X.shape[1]), truth(others.y)
+        measures["test"] = found.measures(*there, loss)
+    errors = {f"{name}_{part}": v for part, m in measures.items() for name, v in m.items()}
+    return errors, [name for name in errors if name.startswith(headline(loss))]
 
 
 def _rows(found: Solutions, errors: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,15 +144,15 @@ def _rows(found: Solutions, errors: dict[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _print(found: Solutions, rows: list[dict[str, Any]]) -> None:
-    names = [name for name in ("error_train", "error_test") if name in rows[0]]
+def _print(found: Solutions, rows: list[dict[str, Any]], names: list[str]) -> None:
     print_table(
         str(found),
         ["C", "certified from", "to", "gap", "epochs", *(n.replace("_", " ") for n in names)],
         [
             [
                 f"{r['C']:.4g}", f"{r['low']:.4g}", f"{r['high']:.4g}",
-                f"{r['relative_gap']:.1e}", f"{r['epochs']:.4g}", *(percent(r[n]) for n in names),
+                f"{r['relative_gap']:.1e}", f"{r['epochs']:.4g}",
+                *(measured(n, r[n]) for n in names),
             ]
             for r in rows
         ],

@@ -15,11 +15,10 @@ from bridle.cli.shared import (
     OutputFileOrStdout,
     check_writable,
     fit_width,
+    in_words,
     json_option,
     label_column_option,
     peak_rss_mb,
-    percent,
-    plain,
     print_json,
     read_arrays,
     read_model,
@@ -32,6 +31,7 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.files.packed import Source
 
+PREDICTING = ("linear", "kernel", "regression")
 LINES_AT_A_TIME = 100_000
 
 
@@ -66,12 +66,12 @@ def predict(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Apply MODEL to DATA (svmlight, .npz, .csv, .parquet); one label per line to OUTPUT.
+    """Apply MODEL to DATA (svmlight, .npz, .csv, .parquet); one label or number a line to OUTPUT.
 
     DATA = - reads svmlight lines from standard input, to their end. Without OUTPUT, or with -, the
     labels go to standard output, unless --json wants it. Features
-    that DATA lacks are zeros; features beyond the model's are ignored, with a note. The error rate
-    is reported if labels of the model's classes are in DATA.
+    that DATA lacks are zeros; features beyond the model's are ignored, with a note. How right the
+    answers are is reported if DATA has labels that the model can give, or numbers.
     """
     clock = Clock()
     if scores + probability + (liblinear == "1") > 1:
@@ -82,7 +82,7 @@ def predict(
     if output is not None:
         check_writable(output, inputs=(data, model))
     with clock.timing("read"):
-        fitted = read_model(model, ("linear", "kernel"))
+        fitted = read_model(model, PREDICTING)
         rows = read_arrays(data, threads, fitted, labels=False, label_column=label_column)
         if fitted.needs_matrix:
             from bridle.data.reading import with_matrix
@@ -96,8 +96,8 @@ def predict(
         shown = values if scores else labels
         if probability or liblinear == "1":
             shown = _probabilities(sized, X, threads, model)
-    error = _error(labels, y, fitted.classes)
-    names = None if scores else {label: plain(label) for label in fitted.classes.tolist()}
+    measured = {} if y is None else fitted.measures(labels, y)
+    names = None if scores else fitted.names
     lines = _lines(shown, names)
     if names is not None and liblinear == "1":
         lines = _as_liblinear(labels, shown, names)
@@ -105,20 +105,13 @@ def predict(
         _write(lines, output, to_stdout=not as_json)
     if as_json:
         print_json({
-            **size_report(X, threads), "model": str(model), "classes": fitted.classes.tolist(),
-            "error_test": error,
+            **size_report(X, threads), "model": str(model),
+            "classes": None if fitted.names is None else list(fitted.names), "error_test": None,
+            **{f"{name}_test": value for name, value in measured.items()},
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
-    elif error is not None:
-        click.echo(f"error {percent(error)} on {len(labels):,} rows", err=True)
-
-
-def _error(labels: Any, y: Any, classes: Any) -> float | None:
-    """The error rate; None if no label of the data is one of the model's."""
-    import numpy as np
-
-    known = y is not None and bool(np.isin(y, classes).any())
-    return float(np.mean(labels != y)) if known else None
+    elif measured:
+        click.echo(f"{in_words(measured)} on {len(labels):,} rows", err=True)
 
 
 def _write(lines: Iterator[str], output: Path | None, *, to_stdout: bool) -> None:
@@ -130,6 +123,8 @@ def _write(lines: Iterator[str], output: Path | None, *, to_stdout: bool) -> Non
 
 
 def _probabilities(model: Any, X: Any, threads: int | None, path: Path) -> Any:
+    if model.names is None:
+        raise InputError(f"{path}: predicts numbers, and has no probabilities")
     if "calibrators" not in model.info:
         raise InputError(f"{path}: has no probabilities: train it with --probability platt")
     return model.predict_proba(X, n_threads=threads)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
+    from bridle.objective.losses import Loss
     from bridle.solvers import Solver
 
 _WORDS = {
@@ -24,8 +25,25 @@ def make_solver(name: str, settings: Iterable[str], offers: frozenset[str] | Non
     from bridle.solvers import solver_class
 
     cls = solver_class(name, offers)
-    hints = get_type_hints(cls)
-    known = {field.name: hints[field.name] for field in fields(cls)}
+    return cls(**_chosen(name, cls, settings))
+
+
+def make_loss(text: str) -> Loss:
+    """A loss by its name, with parameters such as "huber:delta=0.5"."""
+    from bridle.objective.losses import loss_from
+
+    name, *settings = text.split(":")
+    loss = loss_from(name.strip())
+    chosen = _chosen(name, type(loss), settings)
+    return replace(loss, **chosen) if chosen else loss  # type: ignore[type-var]
+
+
+def _chosen(name: str, cls: type, settings: Iterable[str]) -> dict[str, Any]:
+    """Values for the fields of a dataclass."""
+    known: dict[str, Any] = {}
+    if is_dataclass(cls):
+        hints = get_type_hints(cls)
+        known = {field.name: hints[field.name] for field in fields(cls)}
     chosen: dict[str, Any] = {}
     for setting in settings:
         key, sign, text = setting.partition("=")
@@ -41,7 +59,7 @@ def make_solver(name: str, settings: Iterable[str], offers: frozenset[str] | Non
             raise ValueError(
                 f"{name}: {key} must be {describe(known[key])}, found {text.strip()!r}"
             ) from None
-    return cls(**chosen)
+    return chosen
 
 
 def named_solvers(texts: str) -> dict[str, Solver]:

@@ -117,8 +117,11 @@ device_option = click.option(
     help="Where to compute: the processor, a GPU, or what is predicted to take less time.",
 )  # fmt: skip
 loss_option = click.option(
-    "--loss", default="hinge", show_default=True, help="Name of the loss: hinge, squared_hinge, ..."
-)
+    "--loss", default="hinge", show_default=True, metavar="NAME[:KEY=VALUE]",
+    help="Of labels: hinge, squared_hinge, logistic, smoothed_hinge:gamma=1. Of numbers: "
+    "epsilon_insensitive:epsilon=0.1, squared_epsilon_insensitive, pinball:quantile=0.5, squared, "
+    "huber:delta=1.",
+)  # fmt: skip
 bias_option = click.option(
     "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
     show_default=True, help="Intercept: none, a constant feature, or not penalised.",
@@ -331,9 +334,7 @@ def fit_width(model: Any, X: Any, source: Source) -> Any:
 
 def same_classes(model: Any, X: Any, y: Any, path: Path) -> Any:
     """The model for data of X's width whose labels must all be the model's."""
-    import numpy as np
-
-    strange = y[~np.isin(y, model.classes)]
+    strange = model.strange(y)
     if len(strange):
         raise InputError(f"{path}: the label {plain(strange[0])} is none of the model's classes")
     return fit_width(model, X, path)
@@ -415,9 +416,23 @@ def _finite(value: Any) -> Any:
 
 def plain(label: float | str) -> str:
     """A label as people write it: 1 rather than 1.0."""
-    if isinstance(label, str):  # of an estimator's model
-        return label
-    return str(int(label)) if float(label).is_integer() else repr(float(label))
+    from bridle.models.deciding import plain as written
+
+    return written(label)
+
+
+def in_words(measures: dict[str, float]) -> str:
+    """What was measured of a model's answers, in a line."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {measured(name, value)}" for name, value in measures.items()
+    )
+
+
+def measured(name: str, value: float | None) -> str:
+    """The value of a measure of this name, if there is one."""
+    if value is None:
+        return ""
+    return percent(value) if name.startswith("error") else f"{value:.6g}"
 
 
 def percent(rate: float | None) -> str:

@@ -24,7 +24,7 @@ from bridle.cli.outcome import (
     split_time,
     talk_of,
 )
-from bridle.cli.settings import make_solver
+from bridle.cli.settings import make_loss, make_solver
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bridle.fitting.labels import Labels
     from bridle.fitting.multiclass import Effort
     from bridle.fitting.problems import Task
+    from bridle.fitting.regression import RegressionFit
 
 FOLDS = 5
 EPILOG = """\b
@@ -60,6 +61,7 @@ Examples:
   bridle train news.svm --folds 5
   zcat log.svm.gz | bridle train - log.model --rate constant
   bridle train --dask tcp://scheduler:8786 rows/*.arrow news.model
+  bridle train houses.csv houses.model --label-column price --scale --loss huber:delta=0.5
   bridle train -s 3 -c 1 -B 1 news.svm news.model        (LIBLINEAR's options)
 """
 
@@ -90,16 +92,18 @@ class TrainCommand(click.Command):
 def train(ctx: click.Context, /, **given: Any) -> None:
     """Train on DATA (svmlight, .npz, .csv, .parquet, .arrow) and write MODEL with its certificate.
 
-    Without MODEL it is written beside the data, as DATA.model. Time limits and Ctrl-C end with the
-    best model so far. DATA = - learns online from svmlight lines on standard input. LIBLINEAR's
-    options (-s, -B, -e, -v, -C, -wi, -q) are understood. On a cluster (--dask) DATA are .arrow
-    files that all workers can read, and what cannot be had there is refused, with a reason.
+    The --loss says what the labels are: of classes, or numbers to predict. Without MODEL it is
+    written beside the data, as DATA.model. Time limits and Ctrl-C end with the best model so far.
+    DATA = - learns online from svmlight lines on standard input. LIBLINEAR's options (-s, -p, -B,
+    -e, -v, -C, -wi, -q) are understood. On a cluster (--dask) DATA are .arrow files that all
+    workers can read, and what cannot be had there is refused, with a reason.
     """
     options = TrainOptions(**given)
     check_cost(options.C, options.lam)
     if options.dask is not None and options.C is not None and math.isinf(options.C):
         raise click.UsageError("--dask has no -c inf: its dual variables have no bounds")
-    refuse_options(ctx, options)
+    with reported():
+        refuse_options(ctx, options)
     files, target = files_and_target(ctx, options)
     if options.stream:
         from bridle.cli.stream import train_stream
@@ -222,7 +226,7 @@ def task_of(options: TrainOptions) -> Task:
     if options.kernel is not None:
         choice = KernelChoice(options.kernel, _gamma(options.gamma), options.degree, options.coef0)
     return Task(
-        1.0 if options.C is None else options.C, options.loss, options.intercept,
+        1.0 if options.C is None else options.C, make_loss(options.loss), options.intercept,
         options.bias_scale, options.way, kernel=choice, lam=options.lam,
         class_weight=partial(class_weights, options.class_weight) if options.class_weight else None,
     )  # fmt: skip
@@ -283,24 +287,23 @@ def effort_of(options: TrainOptions, solver: Any) -> Effort:
 def validate(options: TrainOptions, data: Path, solver: Any) -> bool:
     """Cross-validate; whether every fold reached the gap."""
     from bridle.cli.validation import cross_validate, search
-
-    given = _read(options, data)
     from bridle.fitting.folds import cross_validated
     from bridle.fitting.labels import encode, row_weights
+    from bridle.fitting.regression import cross_validated_targets
     from bridle.models.scaling import divided, largest_values
 
+    given = _read(options, data)
     X, task = given.rows, task_of(options)
     with reported(), _two_classes(str(data)):
-        weights = row_weights(given.weight, X.shape[0])
-        labels = encode(given.labels, weights)
+        weights, of_targets = row_weights(given.weight, X.shape[0]), options.of_targets
+        y = given.labels if of_targets else encode(given.labels, weights)
         task = task.settled(X.shape[0])
         solved = divided(X, largest_values(X)) if options.scale else X
         n_folds, effort = options.folds or FOLDS, effort_of(options, solver)
         given_C = task.C if options.C is not None or options.lam is not None else None
+        measured: Any = cross_validated_targets if of_targets else cross_validated
         return (search if options.search_c else cross_validate)(
-            lambda C: cross_validated(
-                solved, labels, weights, replace(task, C=C), effort, n_folds
-            ),
+            lambda C: measured(solved, y, weights, replace(task, C=C), effort, n_folds),
             given_C, n_folds, options.gap, quiet=options.quiet, as_json=options.as_json,
         )  # fmt: skip
 
@@ -312,14 +315,16 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
     with contextlib.ExitStack() as stack:
         with clock.timing("read"):
             given = stack.enter_context(opened(options, files))
-        importlib.import_module("bridle.fitting.fit")  # here, since loading it is not solving
+        importlib.import_module(
+            "bridle.fitting.regression"
+        )  # here, since loading it is not solving
         keep_what_is_found()
         with clock.timing("solve"):
             if options.epochs_a_priori:
                 most = min(options.max_epochs, _epochs_a_priori(options, given, solver))
                 options = replace(options, max_epochs=most)
             found = _fit(options, given, solver, named)
-        error_train = found.error_rate(options.threads)
+        measured = found.measures(options.threads)
     split_time(clock, found)
     if found.lost is not None:
         click.echo(f"bridle: the model has no --proof: {found.lost}", err=True)
@@ -331,12 +336,13 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
     zero_based = found.model.zero_based if given.zero_based is None else given.zero_based
     model = replace(found.model, info=found.model.info | info, zero_based=zero_based)
     sizes = size_report(given.rows, options.threads) if options.dask is None else {}
-    outcome = Outcome(model, found, error_train, sizes | talk_of(given.rows, found))
+    outcome = Outcome(model, found, measured, sizes | talk_of(given.rows, found))
     return conclude(options, clock, outcome, target, named)
 
 
-def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> Fit:
+def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> Fit | RegressionFit:
     from bridle.fitting.fit import Extras, fit
+    from bridle.fitting.regression import fit_regression
 
     calibration = None
     if options.probability is not None:
@@ -354,8 +360,9 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
 
         # On a cluster a certificate that only shows how it goes costs a pass: for those who look.
         blind = options.dask is not None and not sys.stderr.isatty() and options.trace is None
-        found = fit(
-            given.rows, given.labels, sample_weight=given.weight, task=task_of(options),
+        task: Any = task_of(options)
+        found: Any = (fit_regression if task.loss.residual else fit)(
+            given.rows, given.labels, sample_weight=given.weight, task=task,
             effort=effort_of(options, solver), extras=extras, watch=None if blind else watching,
         )  # fmt: skip
     if found.model is None:  # each machine has vectors of its own, and a file has one list of them
@@ -363,7 +370,8 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
             f"{solver.name}: merged support vectors cannot be kept for several classes; "
             "--set maintenance=removal or projection keeps rows"
         )
-    return found
+    made: Fit | RegressionFit = found
+    return made
 
 
 def _held_out(options: TrainOptions, given: OpenedRows) -> HeldOutRows | None:

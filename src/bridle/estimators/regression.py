@@ -22,6 +22,7 @@ from bridle.estimators.base import (
     watcher_of,
 )
 from bridle.estimators.linear import MATRIX
+from bridle.fitting.fit import Extras
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
 from bridle.fitting.regression import fit_regression
@@ -91,7 +92,7 @@ class LinearRegressor(Certified, RegressorMixin, BaseEstimator):  # type: ignore
                 self.solver, self._stop(), seed_from(self.random_state), self._threads,
                 watch=watcher_of(self.callback),
             ),
-            store_dual=True,
+            extras=Extras(store_dual=True),
         )  # fmt: skip
         if hasattr(self, "dual_coef_"):
             del self.dual_coef_

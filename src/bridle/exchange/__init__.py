@@ -5,10 +5,10 @@
     onnx           for onnxruntime and whatever else runs ONNX               written
     scikit-learn   a fitted LinearSVC: `to_sklearn`, `from_sklearn`          both ways
 
-A format is a module with `write(path, model)`; one that is read too has `read(path, C)` and a BEGIN
-by which its files are recognised. Whatever is wrong with a file ends in ModelError, which names the
-line. Other tools' files hold no certificate: that of an imported model has an infinite gap, until
-`certify` proves a better one.
+A format is a module with `write(path, model)`; one that is read too has `read(path, C, epsilon)`
+and a BEGIN by which its files are recognised. Whatever is wrong with a file ends in ModelError,
+which names the line. Other tools' files hold no certificate: that of an imported model has an
+infinite gap, until `certify` proves a better one.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
     importlib.import_module(FORMATS[name]).write(path, held)
 
 
-def import_model(path: StrPath, C: float = 1.0) -> Any:
+def import_model(path: StrPath, C: float = 1.0, *, epsilon: float | None = None) -> Any:
     """Read a model of LIBLINEAR or SVM-light; which of them it is, its first line tells.
 
-    C: what it was trained with, which these files do not say; `certify` needs it.
+    C, and epsilon of a regression: what it was trained with, which these files do not say;
+    `certify` needs it.
     """
     with open(path, "rb") as file:
         begin = file.read(64)
     for module in map(importlib.import_module, FORMATS.values()):
         if hasattr(module, "BEGIN") and begin.startswith(module.BEGIN):
-            return module.read(path, C)
+            return module.read(path, C, epsilon)
     first = begin.partition(b"\n")[0][:40].decode("latin-1")
     raise ModelError(
         f"{os.fsdecode(path)}:1: expected a model of LIBLINEAR ('solver_type ...') or of SVM-light "

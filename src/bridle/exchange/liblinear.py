@@ -10,7 +10,9 @@
     ...                              one column for each class, or a single one for two classes,
                                      positive for the first label (Crammer & Singer: two)
 
-The constant feature is part of |w|^2 in LIBLINEAR's objective: bridle's regularised bias.
+A regression (L2R_L1LOSS_SVR_DUAL, ...) has no line of labels, and one column. What it was trained
+with, C and epsilon, the file does not say. The constant feature is part of |w|^2 in LIBLINEAR's
+objective: bridle's regularised bias.
 """
 
 from __future__ import annotations
@@ -21,45 +23,55 @@ import numpy as np
 from bridle.errors import ModelError
 from bridle.exchange.text import UNCERTIFIED, Lines
 from bridle.files.atomic import StrPath, replacing
+from bridle.matrix.arrays import Array
+from bridle.models.calibration import own_probabilities
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
+from bridle.models.regression import RegressionModel
+from bridle.objective.losses import loss_from
 from numpy.typing import NDArray
 
 BEGIN = b"solver_type "
 
-# solver_type -> loss. The other types are other objectives: logistic, L1-regularised, regression.
+# solver_type -> loss. The other types are L1-regularised objectives and one-class machines.
 LOSSES = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
     "L2R_L2LOSS_SVC": "squared_hinge",
     "L2R_L1LOSS_SVC_DUAL": "hinge",
     "MCSVM_CS": "hinge",
+    "L2R_LR": "logistic",
+    "L2R_LR_DUAL": "logistic",
+    "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
+    "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
+    "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
 }
+# loss -> solver_type: of several the first.
+NAMES = {loss: name for name, loss in reversed(LOSSES.items()) if name != "MCSVM_CS"}
 
 
 def write(path: StrPath, model: Any) -> None:
     """For liblinear-predict and its kin."""
-    if not isinstance(model, LinearModel):
+    if not isinstance(model, LinearModel | RegressionModel):
         raise ModelError(f"LIBLINEAR has linear models only, this one is of kind {model.kind!r}")
-    if model.multi_class == "ovo":
-        raise ModelError("LIBLINEAR has one function for each class; this model has pairs of them")
-    labels, coef, intercept = _integer_labels(model.classes), model.coef, model.intercept
-    names = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL"}
-    if model.objective.loss not in names:
-        raise ModelError(f"LIBLINEAR has no solver for the loss {model.objective.loss!r}")
-    name = names[model.objective.loss]
-    if model.multi_class == "crammer_singer":
-        name = "MCSVM_CS"
-        if len(coef) == 1:  # two columns even for two classes
-            coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
-    elif len(coef) == 1:
-        labels = labels[::-1]  # the score is positive for the first label
-    scale = model.objective.bias_scale if model.objective.bias == "regularised" else 1.0
+    objective = model.objective
+    if objective.loss not in NAMES:
+        raise ModelError(f"LIBLINEAR has no solver for the loss {objective.loss!r}")
+    name, labels, coef, intercept = NAMES[objective.loss], None, *_functions(model)
+    if isinstance(model, LinearModel):
+        labels = _integer_labels(model.classes)
+        if model.multi_class == "crammer_singer":
+            name = "MCSVM_CS"
+            if len(coef) == 1:  # two columns even for two classes
+                coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+        elif len(coef) == 1:
+            labels = labels[::-1]  # the score is positive for the first label
+    scale = objective.bias_scale if objective.bias == "regularised" else 1.0
     has_bias = bool(intercept.any())
     rows = [*coef.T.tolist(), *([(intercept / scale).tolist()] if has_bias else [])]
     header = [
-        f"solver_type {name}", f"nr_class {len(labels)}",
-        f"label {' '.join(map(str, labels))}", f"nr_feature {model.n_features}",
-        f"bias {scale if has_bias else -1.0:.17g}", "w",
+        f"solver_type {name}", f"nr_class {2 if labels is None else len(labels)}",
+        *([] if labels is None else [f"label {' '.join(map(str, labels))}"]),
+        f"nr_feature {model.n_features}", f"bias {scale if has_bias else -1.0:.17g}", "w",
     ]  # fmt: skip
     with replacing(path) as file:
         file.write("".join(line + "\n" for line in header).encode())
@@ -67,38 +79,67 @@ def write(path: StrPath, model: Any) -> None:
             file.write((" ".join(map(repr, row)) + "\n").encode())
 
 
-def read(path: StrPath, C: float = 1.0) -> LinearModel:
-    """A model that liblinear-train wrote."""
+def _functions(model: LinearModel | RegressionModel) -> tuple[Array, Array]:
+    """Weights and intercepts, a row for each function."""
+    if isinstance(model, RegressionModel):
+        return model.coef[None], np.array([model.intercept])
+    if model.multi_class == "ovo":
+        raise ModelError("LIBLINEAR has one function for each class; this model has pairs of them")
+    return model.coef, model.intercept
+
+
+def read(
+    path: StrPath, C: float = 1.0, epsilon: float | None = None
+) -> LinearModel | RegressionModel:
+    """A model that liblinear-train wrote. epsilon: of a regression, what it was trained with."""
     lines = Lines(path)
     header = _header(lines)
-    labels, bias = header["labels"], header["bias"]
-    one = len(labels) == 2 and header["solver_type"] != "MCSVM_CS"
-    table = _weights(lines, header["nr_feature"] + (bias >= 0), 1 if one else len(labels))
+    name, labels, bias = header["solver_type"], header.get("labels", []), header["bias"]
+    jointly, of_targets = name == "MCSVM_CS", loss_from(LOSSES[name]).residual
+    n_columns = 1 if of_targets or (len(labels) == 2 and not jointly) else len(labels)
+    table = _weights(lines, header["nr_feature"] + (bias >= 0), n_columns)
     intercept = table[-1] * bias if bias >= 0 else np.zeros(table.shape[1])
     coef = table[:-1].T if bias >= 0 else table.T
+    objective = Objective(
+        LOSSES[name], C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
+        parameters=_parameters(lines.name, epsilon) if of_targets else {},
+    )  # fmt: skip
+    info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
+    if of_targets:
+        return RegressionModel(
+            np.ascontiguousarray(coef[0]), float(intercept[0]), objective, UNCERTIFIED, "", 0,
+            info=info,
+        )  # fmt: skip
     order = np.argsort(labels, kind="stable")
-    if one:
+    if n_columns == 1:
         sign = 1.0 if order[1] == 0 else -1.0  # the second class in order is the positive one
         coef, intercept = sign * coef, sign * intercept
     else:
         coef, intercept = coef[order], intercept[order]
-    jointly = header["solver_type"] == "MCSVM_CS"
     if len(labels) == 2 and jointly:  # the score of the second class over the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    if objective.formula.sigmoid:
+        info["calibrators"] = own_probabilities(len(coef))
     return LinearModel(
         coef=np.ascontiguousarray(coef),
         intercept=intercept + 0.0,
         classes=np.asarray(labels, np.float64)[order],
-        objective=Objective(
-            LOSSES[header["solver_type"]], C, "regularised" if bias > 0 else "none",
-            bias if bias > 0 else 1.0,
-        ),
+        objective=objective,
         certificates=(UNCERTIFIED,) * (1 if jointly else len(coef)),
         fingerprint="",
         n_rows=0,
         multi_class="crammer_singer" if jointly else "ovr",
-        info={"solver": f"LIBLINEAR {header['solver_type']}"},
-    )  # fmt: skip
+        info=info,
+    )
+
+
+def _parameters(name: str, epsilon: float | None) -> dict[str, float]:
+    if epsilon is None:
+        raise ModelError(
+            f"{name}:1: a regression, whose file does not say the epsilon of its training: give "
+            "it (-p), certificates need it"
+        )
+    return {"epsilon": float(epsilon)}
 
 
 def _header(lines: Lines) -> dict[str, Any]:
@@ -107,13 +148,14 @@ def _header(lines: Lines) -> dict[str, Any]:
     while True:
         expected = f"one of {', '.join(key for key in wanted if key not in found)} or w"
         key, _, text = lines.next(expected).partition(" ")
-        if key == "w" and all(key in found for key in wanted):
+        of_targets = loss_from(LOSSES[found.get("solver_type", "MCSVM_CS")]).residual
+        if key == "w" and all(key in found or (key == "label" and of_targets) for key in wanted):
             return found
         if key not in wanted or key in found:
             lines.fail(expected, repr(key[:40]))
         found[key] = text.strip()
         if key == "solver_type" and found[key] not in LOSSES:
-            lines.fail(f"a support vector classifier ({', '.join(LOSSES)})", repr(text[:40]))
+            lines.fail(f"one of {', '.join(LOSSES)}", repr(text[:40]))
         elif key == "nr_class":
             found[key] = lines.count_in(text, "two classes or more", least=2)
         elif key == "nr_feature":

@@ -8,6 +8,7 @@
     outputs  label          (rows,): int64, or strings, or doubles where the classes are neither
              scores         double, (rows,) for two classes, else (rows, classes)
              probabilities  double, (rows, classes), of a model that has them
+             prediction     double, (rows,): all that a regression has
 
 All is computed in double precision, as bridle does: the labels agree but where two scores differ
 by rounding alone. What a model has and ONNX has not is an error; nothing is left out.
@@ -24,6 +25,7 @@ from bridle.models.calibration import SigmoidMap, calibrator_from
 from bridle.models.deciding import pairs
 from bridle.models.kernel import KernelModel
 from bridle.models.linear import LinearModel
+from bridle.models.regression import RegressionModel
 from numpy.typing import NDArray
 
 OPSET = 13
@@ -67,15 +69,18 @@ class Graph:
 
 def build(model: Any) -> Any:
     """The model as an onnx.ModelProto."""
-    if not isinstance(model, LinearModel | KernelModel):
-        raise ModelError(f"models of kind {model.kind!r} do not go to ONNX: classifiers do")
+    if not isinstance(model, LinearModel | KernelModel | RegressionModel):
+        raise ModelError(
+            f"models of kind {model.kind!r} do not go to ONNX: classifiers and regressions do"
+        )
     try:
         import onnx
         from onnx import checker, helper
     except ImportError:
         raise ModelError("writing ONNX needs onnx: pip install 'bridle[onnx]'") from None
     graph = Graph(onnx)
-    outputs = add_classifier(graph, "X", model)
+    of_numbers = isinstance(model, RegressionModel)
+    outputs = (add_regression if of_numbers else add_classifier)(graph, "X", model)
     made = helper.make_model(
         helper.make_graph(
             graph.nodes, "bridle",
@@ -112,6 +117,14 @@ def add_classifier(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, 
         graph("Identity", _probabilities(graph, functions, model), output="probabilities")
         outputs["probabilities"] = (types.DOUBLE, ["rows", n_classes])
     return outputs
+
+
+def add_regression(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, list[Any]]]:
+    """Nodes for the numbers that a regression predicts."""
+    doubles = graph.cast(rows, "DOUBLE")
+    column = graph("Add", graph("MatMul", doubles, model.coef[:, None]), model.intercept)
+    graph("Squeeze", column, np.array([1]), output="prediction")
+    return {"prediction": (graph.onnx.TensorProto.DOUBLE, ["rows"])}
 
 
 def _function_scores(graph: Graph, rows: str, model: Any) -> str:

@@ -1,12 +1,13 @@
-"""Pipelines of scikit-learn with bridle's classifiers in them, for skl2onnx.
+"""Pipelines of scikit-learn with bridle's classifiers and regressions in them, for skl2onnx.
 
     from bridle.exchange.pipelines import register
 
     register(bridle.LinearSVC, bridle.SVC)
     made = skl2onnx.to_onnx(pipeline, X[:1], options={"zipmap": False})
 
-The outputs are skl2onnx's own: the label, and the probabilities of a model that has them, else its
-scores, in single precision. Without a pipeline, `export_model` gives all in double precision.
+The outputs are skl2onnx's own: the prediction, or the label, and the probabilities of a model that
+has them, else its scores, in single precision. Without a pipeline, `export_model` gives all in
+double precision.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from bridle.errors import ModelError
-from bridle.exchange.onnx import OPSET, Graph, add_classifier, labels_of
+from bridle.exchange.onnx import OPSET, Graph, add_classifier, add_regression, labels_of
 from bridle.models.storage import as_model
 
 
@@ -38,6 +39,9 @@ def _shapes(operator: Any) -> None:
 
     types = importlib.import_module("skl2onnx.common.data_types")
     model, n_rows = as_model(operator.raw_operator), operator.inputs[0].get_first_dimension()
+    if model.names is None:  # of a regression
+        operator.outputs[0].type = types.FloatTensorType([n_rows, 1])
+        return
     kinds: dict[Any, Any] = {
         TensorProto.STRING: types.StringTensorType, TensorProto.INT64: types.Int64TensorType,
     }  # fmt: skip
@@ -54,6 +58,12 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model = as_model(operator.raw_operator)
     model = model.dense() if model.kind == "linear" else model
     graph = Graph(onnx)
+    if model.names is None:
+        add_regression(graph, "rows", model)
+        column = graph("Unsqueeze", "prediction", np.array([1]))
+        graph("Cast", column, output="single", to=onnx.TensorProto.FLOAT)
+        _add(scope, operator, container, graph, {"single": operator.outputs[0].full_name})
+        return
     outputs = add_classifier(graph, "rows", model)
     second = "probabilities"
     if second not in outputs:
@@ -62,8 +72,15 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             column = graph("Unsqueeze", "scores", np.array([1]))
             second = graph("Concat", graph("Neg", column), column, axis=1)
     graph("Cast", second, output="single", to=onnx.TensorProto.FLOAT)
-    names = {"rows": operator.inputs[0].full_name, "label": operator.outputs[0].full_name,
-             "single": operator.outputs[1].full_name}  # fmt: skip
+    named = {"label": operator.outputs[0].full_name, "single": operator.outputs[1].full_name}
+    _add(scope, operator, container, graph, named)
+
+
+def _add(scope: Any, operator: Any, container: Any, graph: Graph, outputs: dict[str, str]) -> None:
+    """The graph, under names that the pipeline does not have yet."""
+    import onnx
+
+    names = {"rows": operator.inputs[0].full_name, **outputs}
     for constant in graph.constants:
         names[constant.name] = scope.get_unique_variable_name(f"bridle_{constant.name}")
         values = onnx.numpy_helper.to_array(constant).ravel().tolist()

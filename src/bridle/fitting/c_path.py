@@ -37,6 +37,7 @@ from bridle.fitting.problems import Task, linear_problem
 from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.threads import Threads
+from bridle.objective import answers
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate, Source
 from bridle.objective.losses import Hinge, Loss
@@ -160,6 +161,14 @@ class Path(Sequence[PathPoint]):
         labels = np.asarray(y)
         scores = (np.asarray(X @ p.solution.w).ravel() + p.solution.b for p in self.points)
         return np.array([float(np.mean(np.where(s > 0, 1, -1) != labels)) for s in scores])
+
+    def measures(self, X: Any, y: ArrayLike, loss: Loss) -> dict[str, Array]:
+        """How right each solution is: see `bridle.objective.answers`."""
+        found = [
+            answers.of_scores(loss, np.asarray(X @ p.solution.w).ravel() + p.solution.b, y)
+            for p in self.points
+        ]
+        return {name: np.array([one[name] for one in found]) for name in found[0]}
 
     def __str__(self) -> str:
         # A solve that stopped short ends the path.

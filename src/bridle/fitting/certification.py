@@ -17,6 +17,7 @@ from bridle.fitting.problems import (
 )
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import is_joint
+from bridle.models.regression import RegressionModel
 from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
@@ -75,7 +76,7 @@ def certify_weights(
 
 
 def certify_model(
-    model: LinearModel,
+    model: LinearModel | RegressionModel,
     X: Any,
     y: ArrayLike | None = None,
     *,
@@ -90,6 +91,8 @@ def certify_model(
     """
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
+    if isinstance(model, RegressionModel):
+        return (_certify_regression(model, X, y, sample_weight, max_seconds, n_threads),)
     if home_of(X) != MEMORY:
         return _certify_elsewhere(model, X, max_seconds)
     labels = np.asarray(y)
@@ -139,10 +142,26 @@ def _certify_elsewhere(model: LinearModel, X: Any, max_seconds: float) -> tuple[
     model, n = model.dense(), len(model.certificates)
     return tuple(
         certify_weights(
-            problems.problem(k), model.coef[k], float(model.intercept[k]),
+            problems.problem(k),
+            model.coef[k],
+            float(model.intercept[k]),
             max_seconds=max_seconds / n,
         )
         for k in range(n)
+    )
+
+
+def _certify_regression(
+    model: RegressionModel, X: Any, y: Any, sample_weight: Any, max_seconds: float,
+    n_threads: int | None,
+) -> Certificate:  # fmt: skip
+    coef, objective = model.coef, model.objective
+    if model.scale is not None:  # the objective is that of the scaled features
+        X, coef = divided(X, model.scale), coef * model.scale
+    return certify(
+        coef, X, y, objective.C, b=model.intercept, bias=objective.bias,  # type: ignore[arg-type]
+        bias_scale=objective.bias_scale, loss=objective.formula, sample_weight=sample_weight,
+        max_seconds=max_seconds, n_threads=n_threads,
     )  # fmt: skip
 
 

@@ -53,13 +53,20 @@ class HeldOutRows:
         strange = self.y[~np.isin(self.y, classes)]
         if len(strange):
             raise ValueError(f"held-out rows have the label {strange[0]}, the training rows not")
+        X = self._fitted(width, sizes)
+        return Validation(X, np.searchsorted(classes, self.y), None, self.patience)
+
+    def targets(self, loss: Loss, width: int, sizes: Array | None) -> ValidationLoss:
+        """The same of rows with targets."""
+        return ValidationLoss(self._fitted(width, sizes), self.y, loss, patience=self.patience)
+
+    def _fitted(self, width: int, sizes: Array | None) -> Any:
         X = as_matrix(self.X).copy()
         if is_sparse(X):
             X.resize((X.shape[0], width))  # features that no training row has decide nothing
         elif X.shape[1] != width:
             raise ValueError(f"held-out rows have {X.shape[1]} features, the training rows {width}")
-        X = X if sizes is None else divided(X, sizes)
-        return Validation(X, np.searchsorted(classes, self.y), None, self.patience)
+        return X if sizes is None else divided(X, sizes)
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,11 @@ from bridle.fitting.solutions import Solutions, Weights
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse, readable
 from bridle.matrix.fingerprint import fingerprint_of_checked
-from bridle.models.calibration import SigmoidMap
+from bridle.models.calibration import own_probabilities
 from bridle.models.deciding import check_multi_class, is_joint, n_functions
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
+from bridle.objective import answers
 from bridle.objective.losses import loss_from
 from bridle.objective.point import Point
 from bridle.rows.cuda.matrix import fingerprint_on_device, is_on_device
@@ -123,6 +124,10 @@ class Fit:
             np.negative(own, out=own, where=codes != self.problems.sides(k)[0])
         return np.asarray(signed)
 
+    def measures(self, n_threads: int | None = None) -> answers.Measures:
+        """How right the model is on the training rows."""
+        return {"error": self.error_rate(n_threads)}
+
     def error_rate(self, n_threads: int | None = None) -> float:
         """The share of training rows that the model misclassifies.
 
@@ -162,7 +167,7 @@ def fit(
     if loss_from(task.loss).residual:
         raise ValueError(
             f"the loss {loss_from(task.loss).name!r} is one of targets, not of classes: see "
-            "LinearSVR, QuantileRegressor and Ridge, or bridle.LinearProblem"
+            "LinearSVR, QuantileRegressor and Ridge, or bridle.fit_regression"
         )
     homes = {"disk": _on_disk, "cluster": _on_cluster}
     how = _How(task, effort, extras, start, watch)
@@ -504,8 +509,7 @@ def _linear_model(
     alpha, lost = gathered(problems, solutions) if keeper.stores_dual else (None, None)
     coef, sizes = keeper.coef(solutions), about["scale"]
     if loss_from(problems.task.loss).sigmoid:  # of its scores is the probability itself
-        maps = [SigmoidMap(1.0, 0.0).as_dict()] * len(coef)
-        about = about | {"info": about["info"] | {"calibrators": maps}}
+        about = about | {"info": about["info"] | {"calibrators": own_probabilities(len(coef))}}
     if sizes is not None:
         coef = coef.multiply(1.0 / sizes).tocsr() if is_sparse(coef) else coef / sizes
     model = LinearModel(

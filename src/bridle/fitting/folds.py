@@ -19,6 +19,7 @@ from bridle.fitting.solutions import Solutions
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
+from bridle.objective import answers
 from bridle.rows.cluster.part import Aside
 from bridle.rows.gram import expand
 from bridle.rows.scoring import function_scores
@@ -40,10 +41,10 @@ class HeldOut:
     interrupted: bool  # by Ctrl-C: the scores are not complete
     multi_class: str = "ovr"
 
-    def accuracy(self, codes: NDArray[np.intp], weights: Array | None = None) -> float:
-        """The share of rows that are classified rightly, by weight."""
+    def measures(self, codes: NDArray[np.intp], weights: Array | None = None) -> answers.Measures:
+        """How right they are, by weight."""
         guess = decide(class_scores(self.scores, self.multi_class, int(codes.max()) + 1))
-        return float(np.average(guess == codes, weights=weights))
+        return answers.of_labels(guess, codes, weights)
 
 
 NO_FOLD, EVERY_TRAINING = -1, -2  # of rows that are in none, and of those that are never held out
@@ -188,15 +189,15 @@ def without_folds_on_cluster(
 
 def cross_validated(
     X: Any, labels: Labels, weights: Array | None, task: Task, effort: Effort, n_folds: int
-) -> tuple[float | None, float]:
-    """The accuracy on rows held out, by their weights, and the worst gap of any fold.
+) -> tuple[answers.Measures | None, float]:
+    """How right rows that were held out are, by their weights, and the worst gap of any fold.
 
-    No accuracy if Ctrl-C left folds unsolved. The seconds in `effort.stop` are for all folds.
+    Nothing if Ctrl-C left folds unsolved. The seconds in `effort.stop` are for all folds.
     """
     effort = replace(effort, stop=shared(effort.stop, n_folds))
     held, _ = without_folds(X, labels, weights, task, effort, n_folds)
     assert labels.codes is not None
-    return None if held.interrupted else held.accuracy(labels.codes, weights), held.worst_gap
+    return None if held.interrupted else held.measures(labels.codes, weights), held.worst_gap
 
 
 def shared(stop: Stop, n_fits: int) -> Stop:

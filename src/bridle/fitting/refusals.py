@@ -18,6 +18,7 @@ _TABLES = "the files are .arrow ones, which have features and labels"
 _OWN_WEIGHTS = "the weights are a column of the .arrow files"
 _SEEN_ONCE = "each row is seen once, and then forgotten"
 _LINEAR = "is for linear machines"
+_OF_CLASSES = "is for classes, not for numbers to predict"
 _ON_PROCESSOR = "only rows in memory go to a GPU"
 _CHECKPOINTS = (
     "the checkpoints of a cluster are for workers that die: written with every certificate, and "
@@ -106,6 +107,11 @@ WAYS: dict[str, Way] = {
             _LINEAR, "proof", "folds", "search_c", "checkpoint", "loss",
             "validation", "epochs_a_priori",
         ),
+    ),
+    "targets": Way(
+        "{name} {why}",
+        _same(_OF_CLASSES, "multi_class", "class_weight", "probability", "classes")
+        | _same("is not there yet for numbers to predict", "epochs_a_priori", "kernel"),
     ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '

@@ -8,23 +8,58 @@ The task's loss is one of residuals: of w.x + b - t instead of y (w.x + b).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from bridle.fitting.labels import row_weights
-from bridle.fitting.multiclass import Effort
-from bridle.fitting.problems import Task, linear_problem
+from bridle.fitting.fit import Extras, plain
+from bridle.fitting.folds import deal, shared
+from bridle.fitting.labels import Labels, row_weights
+from bridle.fitting.multiclass import Effort, solve_problems
+from bridle.fitting.problems import Problems, Task, linear_problem
+from bridle.fitting.solutions import Solutions
 from bridle.matrix.door import readable
+from bridle.matrix.fingerprint import fingerprint
 from bridle.models.header import Objective
 from bridle.models.regression import RegressionModel
+from bridle.models.scaling import divided, largest_values
+from bridle.objective import answers
 from bridle.objective.losses import loss_from
 from bridle.problems.linear import LinearProblem
 from bridle.rows.homes import MEMORY, home_of
-from bridle.solving.loop import solve
 from bridle.solving.many import Watcher
 from bridle.solving.solution import Solution
+from bridle.solving.stopping import Status, Stop
 from numpy.typing import ArrayLike
+
+NO_CLASSES = Labels(np.empty(0), np.empty(0))
+
+
+class TargetProblem(Problems):
+    """The one problem of a regression."""
+
+    def __init__(
+        self, rows: Any, targets: Any, task: Task, sample_weight: Any, effort: Effort
+    ) -> None:
+        base = linear_problem(
+            rows, targets, task, sample_weight=sample_weight, n_threads=effort.n_threads,
+            device=effort.device,
+        )  # fmt: skip
+        self.n_rows, self.n_features = base.n_rows, base.n_features
+        super().__init__(task.settled(self.n_rows), NO_CLASSES)
+        self.base = base if task.lam is None else base.variant(C=self.task.C)
+        if hasattr(base.rows, "facts"):  # of a cluster
+            self.facts = base.rows.facts
+
+    def __len__(self) -> int:
+        return 1
+
+    def problem(self, k: int) -> LinearProblem:  # noqa: D102
+        return self.base
+
+    def rule(self, k: int, validation: Any) -> Stop:  # noqa: D102
+        rule: Stop = validation
+        return rule
 
 
 @dataclass(frozen=True)
@@ -32,8 +67,40 @@ class RegressionFit:
     """What it leaves behind: the model, and how it came about."""
 
     model: RegressionModel
-    solution: Solution
-    problem: LinearProblem
+    solutions: Solutions
+    problems: TargetProblem
+    calibrated: None = None  # as of a Fit; nothing here is calibrated, or lost
+    lost: None = None
+
+    @property
+    def solution(self) -> Solution:
+        """The only one."""
+        return self.solutions.solutions[0]
+
+    @property
+    def problem(self) -> LinearProblem:
+        """Which it solves."""
+        return self.problems.base
+
+    @property
+    def labels(self) -> Labels:
+        """None."""
+        return self.problems.labels
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return self.solution.status
+
+    def measures(self, n_threads: int | None = None) -> answers.Measures:
+        """How far off the training rows are; nothing of rows that are not in memory."""
+        problem = self.problem
+        if problem.targets is None:
+            return {}
+        scores = self.solution.scores
+        if not isinstance(scores, np.ndarray):
+            scores = problem.scores(self.solution.w, self.solution.b)
+        return answers.of_numbers(scores, problem.targets, problem.loss)
 
 
 def fit_regression(
@@ -43,36 +110,81 @@ def fit_regression(
     sample_weight: ArrayLike | float | None = None,
     task: Task,
     effort: Effort = Effort(),  # noqa: B008  (frozen)
-    store_dual: bool = False,
+    extras: Extras = Extras(),  # noqa: B008  (frozen)
+    watch: Any = None,
 ) -> RegressionFit:
-    """Learn to predict the targets; rows on disk or on a cluster bring theirs."""
+    """Learn to predict the targets; rows on disk or on a cluster bring theirs.
+
+    watch: makes the watcher, as in `bridle.fitting.fit.fit`.
+    """
     loss = loss_from(task.loss)
     if not loss.residual:
         raise ValueError(f"the loss {loss.name!r} is one of classes, not of targets")
-    home = home_of(rows)
+    home, sizes, name = home_of(rows), None, None
     if home == MEMORY:
         rows = readable(rows)
         sample_weight = row_weights(sample_weight, rows.shape[0])
-    problem = linear_problem(
-        rows, targets, task, sample_weight=sample_weight, n_threads=effort.n_threads
-    )
-    solution = solve(
-        problem, effort.solver, stop=effort.stop, seed=effort.seed, keep=effort.keep,
-        callbacks=_callbacks(effort.watch),
+        if extras.scale and targets is not None:
+            name = fingerprint(rows, targets)
+            sizes = largest_values(rows)
+            rows = divided(rows, sizes)
+    problems = TargetProblem(rows, targets, task, sample_weight, effort)
+    if watch is not None:
+        effort = replace(effort, watch=_watcher(watch))
+    validation: Any = None
+    if extras.held_out is not None:
+        validation = extras.held_out.targets(loss, problems.n_features, sizes)
+    solutions = solve_problems(problems, effort, validation=validation)
+    model = _model(problems, solutions, home == MEMORY and bool(extras.store_dual))
+    weighted = sample_weight is not None or bool(getattr(rows, "weighted", False))
+    model = replace(
+        model, scale=sizes, coef=model.coef if sizes is None else model.coef / sizes,
+        objective=replace(model.objective, weighted=weighted),
+        fingerprint=model.fingerprint if name is None else name,
     )  # fmt: skip
+    return RegressionFit(model, solutions, problems)
+
+
+def cross_validated_targets(
+    X: Any, targets: ArrayLike, weights: Any, task: Task, effort: Effort, n_folds: int
+) -> tuple[answers.Measures | None, float]:
+    """How far off rows that were held out are, by their weights, and the worst gap of any fold.
+
+    As `bridle.fitting.folds.cross_validated`: nothing if Ctrl-C left folds unsolved.
+    """
+    effort = replace(effort, stop=shared(effort.stop, n_folds))
+    problems = TargetProblem(readable(X), targets, task, weights, effort)
+    base, scores, worst = problems.base, np.zeros(problems.n_rows), 0.0
+    used = np.where(base.sample_weight > 0, 0, -1)
+    folds = deal(used, n_folds, effort.seed)
+    for fold in range(n_folds):
+        held = folds == fold
+        problems.base = base.variant(sample_weight=np.where(held, 0.0, base.sample_weight))
+        (solution,) = solve_problems(problems, effort).solutions
+        if solution.status is Status.INTERRUPTED:
+            return None, worst
+        scores[held] = base.scores(solution.w, solution.b)[held]
+        worst = max(worst, solution.certificate.relative_gap)
+    assert base.targets is not None
+    measures = answers.of_numbers(scores, base.targets, base.loss, base.sample_weight)
+    return measures, worst
+
+
+def _model(problems: TargetProblem, solutions: Solutions, store_dual: bool) -> RegressionModel:
+    problem, (solution,), task = problems.base, solutions.solutions, problems.task
     fingerprint = problem.identity()
-    model = RegressionModel(
+    return RegressionModel(
         np.asarray(solution.w), float(solution.b),
         Objective(
-            loss.name, float(problem.C), task.bias, float(task.bias_scale),
-            sample_weight is not None, loss.parameters,
+            problem.loss.name, float(problem.C), task.bias, float(task.bias_scale),
+            parameters=plain(problem.loss.parameters),
         ),
         solution.certificate, "" if fingerprint is None else str(fingerprint["data"]),
-        problem.n_rows, np.array(solution.alpha) if store_dual and home == MEMORY else None,
+        problem.n_rows, np.array(solution.alpha) if store_dual else None,
         info={"solver": solution.solver, "status": solution.status.value},
     )  # fmt: skip
-    return RegressionFit(model, solution, problem)
 
 
-def _callbacks(watch: Watcher | None) -> Any:
-    return () if watch is None else (lambda record: watch(0, record),)
+def _watcher(watch: Any) -> Watcher | None:
+    watcher: Watcher | None = watch(NO_CLASSES)
+    return watcher

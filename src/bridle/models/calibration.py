@@ -52,6 +52,11 @@ class SigmoidMap:
         return {"method": "platt", "slope": self.slope, "offset": self.offset}
 
 
+def own_probabilities(n_functions: int) -> list[dict[str, Any]]:
+    """The maps of functions whose scores are probabilities already: sigmoids as they are."""
+    return [SigmoidMap(1.0, 0.0).as_dict()] * n_functions
+
+
 @dataclass(frozen=True)
 class Monotone:
     """Linear between knots, constant beyond them."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
+from bridle.objective import answers
 from bridle.rows.scoring import best_function, score_blocks
 from numpy.typing import NDArray
 
@@ -24,6 +25,35 @@ SCORES = 2**20
 
 MultiClass = Literal["ovr", "ovo", "crammer_singer", "multinomial"]
 MULTI_CLASS = ("ovr", "ovo", "crammer_singer", "multinomial")
+
+
+class OfClasses:
+    """What models of classes say of labels, for those who need not know what a model is of."""
+
+    classes: NDArray[Any]
+
+    @property
+    def names(self) -> dict[Any, str]:
+        """The classes as people write them: 1 rather than 1.0."""
+        return {label: plain(label) for label in self.classes.tolist()}
+
+    def strange(self, y: Any) -> NDArray[Any]:
+        """Labels that are none of the model's."""
+        labels = np.asarray(y)
+        return labels[~np.isin(labels, self.classes)]
+
+    def measures(self, said: Any, truth: Any) -> answers.Measures:
+        """How right these labels are; nothing where no label of the truth is the model's."""
+        if not np.isin(truth, self.classes).any():
+            return {}
+        return answers.of_labels(said, truth)
+
+
+def plain(label: Any) -> str:
+    """A label as people write it: 1 rather than 1.0."""
+    if isinstance(label, str):  # of an estimator's model
+        return label
+    return str(int(label)) if float(label).is_integer() else repr(float(label))
 
 
 def check_multi_class(name: str) -> None:

@@ -11,7 +11,7 @@ from bridle.errors import ModelError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_matrix, is_sparse
 from bridle.matrix.threads import check_threads
-from bridle.models.deciding import class_scores, decide, n_functions, whole_votes
+from bridle.models.deciding import OfClasses, class_scores, decide, n_functions, whole_votes
 from bridle.models.header import (
     Objective,
     certificates_from_json,
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class KernelModel:
+class KernelModel(OfClasses):
     """Decision functions sum_j coefficients_kj K(s_j, x) + b_k over common support vectors s_j.
 
     One for two classes, else one for each class ("ovr") or each pair of classes ("ovo"), see

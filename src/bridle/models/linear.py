@@ -12,6 +12,7 @@ from bridle.files.container import count, string
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_matrix, check_width, is_sparse
 from bridle.models.deciding import (
+    OfClasses,
     check_multi_class,
     class_scores,
     decide,
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class LinearModel:
+class LinearModel(OfClasses):
     """Linear decision functions: one for two classes, else one for each class or pair of classes.
 
     multi_class: "ovr", each class against the rest: the largest score decides; "ovo", pairs (0, 1),

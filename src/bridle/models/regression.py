@@ -11,7 +11,9 @@ from bridle.files.container import count, string
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.header import Objective, certificates_from_json, certificates_to_json
+from bridle.models.scaling import resized
 from bridle.models.structural import finite_weights
+from bridle.objective import answers
 from bridle.objective.certificate import Certificate
 from bridle.rows.scoring import function_scores
 from numpy.typing import NDArray
@@ -33,10 +35,13 @@ class RegressionModel:
     n_rows: int
     alpha: Array | None = None
     zero_based: bool = False
+    scale: Array | None = None  # see `bridle.models.scaling`; coef is for the data as they are
     info: dict[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str] = "regression"
     widens: ClassVar[bool] = False
+    needs_matrix: ClassVar[bool] = False
+    names: ClassVar[None] = None  # of labels, which numbers are not
 
     def __post_init__(self) -> None:
         finite_weights(self.coef)
@@ -44,6 +49,11 @@ class RegressionModel:
             raise ValueError("the intercept is no finite number")
         if self.alpha is not None and self.alpha.shape != (self.n_rows,):
             raise ValueError(f"alpha of shape {self.alpha.shape} for {self.n_rows} rows")
+        if self.scale is not None:
+            if self.scale.shape != self.coef.shape:
+                raise ValueError(f"a scale of shape {self.scale.shape} does not fit")
+            if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
+                raise ValueError("the scale of a feature must be positive and finite")
 
     @property
     def n_features(self) -> int:
@@ -55,7 +65,8 @@ class RegressionModel:
         coef = np.zeros(n_features)
         kept = self.coef[:n_features]
         coef[: len(kept)] = kept
-        return replace(self, coef=coef)
+        scale = None if self.scale is None else resized(self.scale, n_features)
+        return replace(self, coef=coef, scale=scale)
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
         """The number of each row."""
@@ -64,6 +75,22 @@ class RegressionModel:
             raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
         scores = function_scores(X, self.coef[None], np.array([self.intercept]), n_threads)
         return np.ascontiguousarray(scores[:, 0])
+
+    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The number itself."""
+        return self.predict(X, n_threads=n_threads)
+
+    def decide(self, scores: Array) -> Array:
+        """What belongs to these numbers: they do."""
+        return scores
+
+    def strange(self, y: Any) -> NDArray[Any]:
+        """Labels that are none of the model's: any number is one."""
+        return np.asarray(y)[:0]
+
+    def measures(self, said: Array, truth: Any) -> answers.Measures:
+        """How far off these predictions are."""
+        return answers.of_numbers(said, truth, self.objective.formula)
 
     def __repr__(self) -> str:
         return (
@@ -80,7 +107,8 @@ class RegressionModel:
             "zero_based": self.zero_based, "info": self.info,
         }  # fmt: skip
         arrays = {"coef": self.coef, "intercept": np.array([self.intercept])}
-        return fields, arrays if self.alpha is None else arrays | {"alpha": self.alpha}
+        further = {"alpha": self.alpha, "scale": self.scale}
+        return fields, arrays | {name: a for name, a in further.items() if a is not None}
 
     @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -92,5 +120,6 @@ class RegressionModel:
             objective=Objective.from_dict(fields["objective"]), certificate=certificate,
             fingerprint=string(fields["fingerprint"]), n_rows=count(fields["n_rows"]),
             alpha=finite_weights(arrays["alpha"]) if "alpha" in arrays else None,
+            scale=finite_weights(arrays["scale"]) if "scale" in arrays else None,
             zero_based=bool(fields["zero_based"]), info=dict(fields["info"]),
         )  # fmt: skip

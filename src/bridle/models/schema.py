@@ -105,7 +105,9 @@ ARRAYS: dict[str, Arrays] = {
         "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), "support": ("f", 2),
         "support_indptr": ("i", 1), "support_indices": ("i", 1), "support_values": ("f", 1),
     },
-    "regression": {"coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1)},
+    "regression": {
+        "coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1), "scale": ("f", 1),
+    },
     "ranking": {"coef": ("f", 1)},
     "chain": {"emissions": ("f", 2), "extras": ("f", 2), "transitions": ("f", 2)},
     "structured": {"w": ("f", 1)},

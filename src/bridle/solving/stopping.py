@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from bridle.matrix.door import as_matrix
+from bridle.matrix.labels import check_targets
+from bridle.objective.answers import of_scores
 from bridle.objective.losses import Hinge, Loss
 from bridle.solving.interruption import cause
 from numpy.typing import NDArray
@@ -254,7 +256,8 @@ class HeldOutLoss(Stop):
     """Measure every iterate on held-out rows, for the record; never stop.
 
     Each iterate gets a record, with `validation_loss` and `validation_error` (the share of rows
-    misclassified) beside the training objective. Rows count by their sample_weight.
+    misclassified) beside the training objective; of a loss of residuals y holds the targets, and
+    the measures are those of `bridle.objective.answers`. Rows count by their sample_weight.
     """
 
     X: Any = field(repr=False)
@@ -268,12 +271,19 @@ class HeldOutLoss(Stop):
     def _check(self) -> None:
         object.__setattr__(self, "X", as_matrix(self.X))
         object.__setattr__(self, "y", np.asarray(self.y, np.float64))
-        if not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
+        if self.loss.residual:
+            check_targets(self.y, self.X.shape[0])
+        elif not np.isin(self.y, (-1.0, 1.0)).all() or self.y.shape != (self.X.shape[0],):
             raise ValueError("y must hold a label of -1 or +1 for each row of X")
 
     def measure(self, w: NDArray[np.float64], b: float) -> dict[str, float]:
         """The mean loss and the error on the held-out rows."""
-        margins = self.y * (np.asarray(self.X @ w).ravel() + b)
+        scores = np.asarray(self.X @ w).ravel() + b
+        if self.loss.residual:
+            found = of_scores(self.loss, scores, self.y, self.sample_weight)
+            told = {f"validation_{name}": value for name, value in found.items()}
+            return {"validation_loss": told.pop("validation_mean_loss"), **told}
+        margins = self.y * scores
         return self.means(self.loss.value(margins), margins <= 0)
 
     def means(self, losses: NDArray[Any], wrong: NDArray[Any]) -> dict[str, float]:

@@ -7,6 +7,7 @@ the best lower bound that any run, or a longer run of the default solver, has pr
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.objective.answers import Measures, of_scores
 from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver, solver_from
@@ -49,8 +51,18 @@ class Run:
     seconds: float  # the solver's own
     seconds_certify: float
     trace: Trace
-    error_train: float
-    error_test: float | None
+    train: Measures  # how right it is on the training rows: see `bridle.objective.answers`
+    test: Measures | None
+
+    @property
+    def error_train(self) -> float | None:
+        """The share of training rows that it gets wrong; None of targets."""
+        return self.train.get("error")
+
+    @property
+    def error_test(self) -> float | None:
+        """The same of the held-out rows, if there are any."""
+        return None if self.test is None else self.test.get("error")
 
     @property
     def is_peer(self) -> bool:
@@ -88,6 +100,8 @@ class Comparison:
                 "seconds": {"solve": run.seconds, "certify": run.seconds_certify},
                 "error_train": run.error_train,
                 "error_test": run.error_test,
+                **{f"{name}_train": value for name, value in run.train.items()},
+                **{f"{name}_test": value for name, value in (run.test or {}).items()},
                 "trace": [
                     row | {"suboptimality": float(self.suboptimality(row["primal"]))}
                     for row in run.trace.as_dicts()
@@ -132,7 +146,7 @@ def compare(
     """Run every solver and every peer on the problem.
 
     solvers: names or solvers, or a mapping from the name to show. peers: other libraries, out of
-    `PEERS`. test: held-out X and labels of -1 and +1. watch: is told of each record.
+    `PEERS`. test: held-out X and labels of -1 and +1, or targets. watch: is told of each record.
     Ctrl-C ends the run at hand and all others, and is then raised with the comparison of what there
     is as its `solution`; interrupt="return" returns that instead.
     """
@@ -168,6 +182,16 @@ def compare(
     return found
 
 
+def usable(solvers: Mapping[str, Solver], problem: LinearProblem) -> dict[str, Solver]:
+    """Those of the solvers that can have the problem."""
+    found = {}
+    for name, solver in solvers.items():
+        with contextlib.suppress(ValueError):
+            solver.check(problem)
+            found[name] = solver
+    return found
+
+
 def _run(
     problem: LinearProblem, name: str, solver: Solver, stop: Stop,
     test: tuple[Any, Array] | None, seed: int, watch: Watch | None,
@@ -178,21 +202,24 @@ def _run(
     return Run(
         name, solution.w, solution.b, solution.alpha, solution.certificate, solution.status,
         solution.message, solution.epochs, last.seconds_solver, last.seconds_certify,
-        solution.trace, *_errors(problem, solution.w, solution.b, test),
+        solution.trace, *_measures(problem, solution.w, solution.b, test),
     )  # fmt: skip
 
 
-def _errors(
+def _measures(
     problem: LinearProblem, w: Array, b: float, test: tuple[Any, Array] | None
-) -> tuple[float, float | None]:
-    train = float(np.mean(problem.y * problem.scores(w, b) <= 0))
+) -> tuple[Measures, Measures | None]:
+    truth = problem.y if problem.targets is None else problem.targets
+    train = of_scores(problem.loss, problem.scores(w, b), truth)
+    return train, _on_test(problem, w, b, test)
+
+
+def _on_test(
+    problem: LinearProblem, w: Array, b: float, test: tuple[Any, Array] | None
+) -> Measures | None:
     if test is None:
-        return train, None
-    return train, _error(test, w, b)
-
-
-def _error(test: tuple[Any, Array], w: Array, b: float) -> float:
-    return float(np.mean(test[1] * (np.asarray(test[0] @ w).ravel() + b) <= 0))
+        return None
+    return of_scores(problem.loss, np.asarray(test[0] @ w).ravel() + b, test[1])
 
 
 # A peer: trains to a tolerance of its own; weights and intercept.
@@ -216,7 +243,8 @@ def _run_peer(
         primal = problem.primal(w, b)
         # Rounding can put a peer that is at the optimum a hair below the bound.
         certificate = Certificate(primal, min(primal, best_dual), "dual-solver")
-        scores = {} if test is None else {"validation_error": _error(test, w, b)}
+        told = _on_test(problem, w, b, test) or {}
+        scores = {f"validation_{name}": value for name, value in told.items()}
         trace.append(
             Record(
                 epoch=float("nan"), seconds_solver=seconds,
@@ -232,7 +260,7 @@ def _run_peer(
     message = f"at its own tolerance {tolerance:g}: {certificate}"
     return Run(
         name, w, b, None, certificate, status, message, None, seconds,
-        trace[-1].seconds_certify, trace, *_errors(problem, w, b, test),
+        trace[-1].seconds_certify, trace, *_measures(problem, w, b, test),
     )  # fmt: skip
 
 
@@ -244,6 +272,9 @@ def _peer(name: str, problem: LinearProblem) -> Fit:
         raise ValueError(f"{name} has no free bias; compare with bias none or regularised")
     if problem.hard_margin or (problem.sample_weight != 1).any():
         raise ValueError(f"{name} is compared without sample weights, at a finite C")
+    if problem.loss.name not in PEER_LOSSES[name]:
+        known = " and ".join(PEER_LOSSES[name])
+        raise ValueError(f"{name} is compared on {known}, not on {problem.loss.name}")
     try:
         return PEERS[name](problem)
     except ImportError as error:
@@ -251,19 +282,22 @@ def _peer(name: str, problem: LinearProblem) -> Fit:
 
 
 def _sklearn(problem: LinearProblem) -> Fit:
-    from sklearn.svm import LinearSVC
+    from sklearn.svm import LinearSVC, LinearSVR
+
+    of_targets, further = problem.loss.residual, dict(problem.loss.parameters)
+    kind: Any = LinearSVR if of_targets else LinearSVC
 
     def fit(tolerance: float) -> tuple[Array, float]:
         import warnings
 
-        model = LinearSVC(
+        model = kind(
             C=problem.C, loss=problem.loss.name, dual=True, tol=tolerance, max_iter=10_000,
             fit_intercept=problem.bias == "regularised", intercept_scaling=problem.bias_scale,
-            random_state=0,
+            random_state=0, **further,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it did not converge shows in the certificate
-            model.fit(problem.X, problem.y)
+            model.fit(problem.X, problem.targets if of_targets else problem.y)
         return model.coef_.ravel().astype(np.float64), float(np.ravel(model.intercept_)[0])
 
     return fit
@@ -275,14 +309,18 @@ def _liblinear(problem: LinearProblem) -> Fit:
 
     if problem.bias == "regularised" and problem.bias_scale != 1:
         raise ValueError("liblinear is compared with bias_scale = 1")
-    number = {"hinge": 3, "squared_hinge": 1}[problem.loss.name]
+    number = LIBLINEAR_NUMBERS[problem.loss.name]
+    epsilon = problem.loss.parameters.get("epsilon", 0.0)
     biased = problem.bias == "regularised"
-    data = make_problem(problem.y, problem.X.astype(np.float64), bias=1 if biased else -1)
+    truth = problem.y if problem.targets is None else problem.targets
+    data = make_problem(truth, problem.X.astype(np.float64), bias=1 if biased else -1)
 
     def fit(tolerance: float) -> tuple[Array, float]:
-        model = train(data, parameter(f"-s {number} -c {problem.C!r} -e {tolerance!r} -q"))
+        model = train(
+            data, parameter(f"-s {number} -c {problem.C!r} -e {tolerance!r} -p {epsilon!r} -q")
+        )
         w, b = model.get_decfun()
-        sign = 1.0 if model.get_labels()[0] == 1 else -1.0
+        sign = 1.0 if problem.loss.residual or model.get_labels()[0] == 1 else -1.0
         weights = np.zeros(problem.n_features)
         weights[: len(w)] = w
         return sign * weights, sign * float(b) if biased else 0.0
@@ -292,9 +330,6 @@ def _liblinear(problem: LinearProblem) -> Fit:
 
 def _snapml(problem: LinearProblem) -> Fit:
     from snapml import SupportVectorMachine
-
-    if problem.loss.name != "hinge":
-        raise ValueError("snapml is compared on the hinge")
 
     def fit(tolerance: float) -> tuple[Array, float]:
         model = SupportVectorMachine(
@@ -309,6 +344,17 @@ def _snapml(problem: LinearProblem) -> Fit:
     return fit
 
 
+LIBLINEAR_NUMBERS = {
+    "hinge": 3, "squared_hinge": 1, "logistic": 7, "epsilon_insensitive": 13,
+    "squared_epsilon_insensitive": 12,
+}  # fmt: skip
+PEER_LOSSES = {
+    "sklearn": (
+        "hinge", "squared_hinge", "epsilon_insensitive", "squared_epsilon_insensitive",
+    ),
+    "liblinear": tuple(LIBLINEAR_NUMBERS),
+    "snapml": ("hinge",),
+}  # fmt: skip
 # Imported only when asked for.
 PEERS: dict[str, Callable[[LinearProblem], Fit]] = {
     "sklearn": _sklearn,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.files.atomic import replacing
+from bridle.objective.answers import headline
 
 if TYPE_CHECKING:
     from bridle.objective.certificate import Trace
@@ -167,14 +168,16 @@ def plot_path(path: Any, errors: Mapping[str, Any], axes: Any = None) -> Any:
         axes = _pyplot().subplots(2, 1, sharex=True, figsize=(7, 6), layout="constrained")[1]
     above, below = axes
     C = [point.C for point in path]
+    of_labels = all(name.startswith("error") for name in errors)
     for style, (name, values) in enumerate(errors.items()):
-        curve(above, C, 100 * np.asarray(values), style, name.replace("_", " "), markevery=1)
+        shown = np.asarray(values) * (100 if of_labels else 1)
+        curve(above, C, shown, style, name.replace("_", " "), markevery=1)
     for k, point in enumerate(path):
         inside = np.geomspace(point.low, max(point.high, point.low * (1 + 1e-9)), 60)
         gaps = [point.sums.certificate(c).relative_gap for c in inside]
         below.plot(inside, gaps, color=colour(k % 2), linewidth=1.2)
     _goal(below, path.gap)
-    above.set(xscale="log", ylabel="error (%)")
+    above.set(xscale="log", ylabel="error (%)" if of_labels else "error")
     above.legend(frameon=False)
     below.set(xscale="log", xlabel="C", ylabel="certified relative gap", ylim=(0, 1.15 * path.gap))
     for ax in axes:
@@ -194,10 +197,14 @@ def plot_comparison(comparison: Any, axes: Any) -> None:
 
     axes: two columns; three rows if the runs have test errors, else two.
     """
+    measure = headline(comparison.problem.loss)
+    of_labels = measure == "error"
     for style, run in enumerate(comparison.runs):
         trace = run.trace
         suboptimality = comparison.suboptimality(trace["primal"])
-        values = [trace["relative_gap"], suboptimality, 100 * trace["validation_error"]]
+        values = [trace["relative_gap"], suboptimality]
+        if len(axes) > 2:
+            values.append(trace[f"validation_{measure}"] * (100 if of_labels else 1))
         for across, key in enumerate(("seconds_solver", "epoch")):
             for down, ax in enumerate(axes[:, across]):
                 x, y = trace[key], values[down]
@@ -205,7 +212,8 @@ def plot_comparison(comparison: Any, axes: Any) -> None:
                 # Each point of a peer is a run of its own, at another tolerance.
                 own = {"linestyle": "none", "markersize": 8, "markevery": 1} if run.is_peer else {}
                 curve(ax, x[shown], y[shown], style, run.name, **own)
-    names = ["certified gap (P - D) / P", "suboptimality P / D* - 1", "test error (%)"]
+    names = ["certified gap (P - D) / P", "suboptimality P / D* - 1"]
+    names.append("test error (%)" if of_labels else f"test {measure.replace('_', ' ')}")
     for down, row in enumerate(axes):
         row[0].set_ylabel(names[down])
         for ax in row:
@@ -213,7 +221,7 @@ def plot_comparison(comparison: Any, axes: Any) -> None:
             ruled(ax)
             if down < 2:
                 _goal(ax, comparison.gap)
-            else:
+            elif of_labels:
                 ax.set_ylim(top=min(60.0, ax.get_ylim()[1]))  # w = 0 gets every row wrong
                 _plain_percentages(ax)
     axes[-1, 0].set_xlabel("solver time (seconds)")
@@ -231,7 +239,7 @@ def _plain_percentages(ax: Any) -> None:
 
 def save_comparison(path: str | os.PathLike[str], comparison: Any, *, title: str = "") -> None:
     """`plot_comparison` into a file; its suffix chooses the format."""
-    rows = 3 if any(run.error_test is not None for run in comparison.runs) else 2
+    rows = 3 if any(run.test is not None for run in comparison.runs) else 2
     figure = _figure((10, 3.2 * rows + 0.8))
     axes = figure.subplots(rows, 2, sharex="col", sharey="row")
     plot_comparison(comparison, axes)
