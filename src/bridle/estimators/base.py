@@ -17,7 +17,7 @@ from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_readable
 from bridle.models.storage import as_model, load_model, save_model
-from bridle.objective.certificate import Certificate, Record
+from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.many import Watcher
@@ -156,26 +156,49 @@ def validate_data(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def certificate_panel(estimator: Any) -> str:
-    """A small table in HTML; nothing for an estimator that is not fitted."""
+    """A card in HTML: the gap, how it fell and how it ended; nothing without a fit."""
     certificate = getattr(estimator, "certificate_", None)
     if certificate is None:
         return ""
-    rows = {
-        "certified relative gap": f"{certificate.relative_gap:.2e}",
-        "primal value": f"{certificate.primal:.8g}",
-        "dual value": f"{certificate.dual:.8g}",
-        "dual point from": certificate.source,
-        "solver": getattr(estimator, "solver_", None),
-        "status": getattr(getattr(estimator, "status_", None), "value", None),
-        "how it ended": getattr(estimator, "message_", None),
-    }
-    cells = "".join(
-        f"<tr><td style='text-align:left;padding-right:1em'>{name}</td>"
-        f"<td style='text-align:left'>{html.escape(str(value))}</td></tr>"
-        for name, value in rows.items()
-        if value is not None
+    status = getattr(estimator, "status_", None)
+    solver, message = (getattr(estimator, name, "") for name in ("solver_", "message_"))
+    asked = getattr(estimator, "early_stopping", False)  # to stop before the gap
+    reached = asked or status not in (*ADVICE, Status.INTERRUPTED)
+    colour = "#2a8f5c" if reached else "#c77700"  # on light and on dark pages
+    small = "style='opacity:.75;font-size:.85em'"
+    course = _falling(getattr(estimator, "trace_", None), colour)
+    end = str(message or getattr(status, "value", ""))
+    if not reached and status in ADVICE:
+        end += f"; {ADVICE[status]}"
+    return (
+        f"<div style='display:inline-block;max-width:32em;margin-top:.6em;padding:.5em .9em;"
+        f"border:1px solid rgba(128,128,128,.4);border-left:4px solid {colour};"
+        f"border-radius:6px;font-family:system-ui,sans-serif;line-height:1.45;color:inherit'>"
+        f"<div {small}>certified relative gap</div>"
+        f"<div style='font-size:1.35em'>{certificate.relative_gap:.2e} {course}</div>"
+        f"<div {small}>primal {certificate.primal:.6g}, dual {certificate.dual:.6g}"
+        f"{html.escape(f', {solver}') if solver else ''}</div>"
+        f"<div {small if reached else ''}>{'' if reached else '&#9888; '}"
+        f"{html.escape(end)}</div></div>"
     )
-    return f"<table style='margin-top:0.5em;font-size:0.9em'>{cells}</table>"
+
+
+def _falling(trace: Any, colour: str) -> str:
+    """The gap over the certificates of a run, on a logarithmic scale, as a line of 120 x 24."""
+    if not isinstance(trace, Trace):
+        return ""
+    gap = np.asarray(trace["relative_gap"], np.float64)
+    gap = gap[np.isfinite(gap) & (gap > 0)]
+    if len(gap) < 2 or gap.max() == gap.min():
+        return ""
+    across = np.linspace(2, 118, len(gap))
+    down = 22 - 20 * (np.log(gap / gap.min()) / np.log(gap.max() / gap.min()))
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+    return (
+        "<svg width='120' height='24' role='img' style='vertical-align:middle;margin-left:.6em'>"
+        f"<title>the gap fell from {gap[0]:.1e} to {gap[-1]:.1e}</title><polyline "
+        f"points='{points}' fill='none' stroke='{colour}' stroke-width='2'/></svg>"
+    )
 
 
 class GapWarning(ConvergenceWarning):  # type: ignore[misc]
