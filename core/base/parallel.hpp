@@ -10,6 +10,7 @@
 // The first exception of whichever thread is passed on to the caller.
 #pragma once
 
+#include "base/function_ref.hpp"
 #include "base/pool.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ inline Range block_range(int64_t n_items, int64_t n_blocks, int64_t block) {
 // Keeps the first exception of several threads; after that, nothing more is done.
 class FirstError {
 public:
-  template <class Step> void guard(Step &&step) noexcept {
+  void guard(FunctionRef<void()> step) noexcept {
     if (failed_.load(std::memory_order_relaxed))
       return;
     try {
@@ -58,7 +59,7 @@ private:
 };
 
 // Calls work(block) once for each block in 0..n_blocks-1.
-template <class Work> void for_blocks(int64_t n_blocks, int n_threads, Work &&work) {
+inline void for_blocks(int64_t n_blocks, int n_threads, FunctionRef<void(int64_t)> work) {
   if (n_blocks <= 1 || n_threads <= 1) {
     for (int64_t block = 0; block < n_blocks; ++block)
       work(block);
@@ -78,7 +79,8 @@ template <class Work> void for_blocks(int64_t n_blocks, int n_threads, Work &&wo
 
 // Calls work(range) for ranges that are together 0..n_items, of `grain` items but for the last. As
 // many items as that should keep a thread busy for ten microseconds or more.
-template <class Work> void for_ranges(int64_t n_items, int64_t grain, int n_threads, Work &&work) {
+inline void for_ranges(int64_t n_items, int64_t grain, int n_threads,
+                       FunctionRef<void(Range)> work) {
   for_blocks((n_items + grain - 1) / grain, n_threads, [&](int64_t block) {
     work(Range{block * grain, std::min(n_items, (block + 1) * grain)});
   });
@@ -94,7 +96,7 @@ public:
 
   // turn: 1 the first time that this member comes, then 2 and so on. When all have come, one of
   // them calls `last` before anybody goes on.
-  template <class Last> void wait(int64_t member, uint32_t turn, Last &&last) noexcept {
+  void wait(int64_t member, uint32_t turn, FunctionRef<void()> last) noexcept {
     const int64_t first = 4 * member + 1, end = std::min(first + 4, crew_.size());
     for (int64_t below = first; below < end; ++below)
       wait_while(seats_[below].come, turn - 1, crew_.patience());
@@ -134,14 +136,14 @@ public:
   const int64_t number, size; // 0..size-1, and how many there are
 
   // step(block) for the blocks of this member, which are the same each time.
-  template <class Step> void each(Step &&step) {
+  void each(FunctionRef<void(int64_t)> step) {
     for (int64_t block = number; block < n_blocks_; block += size)
       error_.guard([&] { step(block); });
   }
-  template <class Step> void once(Step &&step) { error_.guard(step); }
+  void once(FunctionRef<void()> step) { error_.guard(step); }
 
   // Nobody goes on before all have come; one of them calls `last` before that.
-  template <class Last> void meet(Last &&last) {
+  void meet(FunctionRef<void()> last) {
     meeting_.wait(number, ++turn_, [&] {
       error_.guard(last);
       going_ = !error_.happened();
@@ -164,7 +166,7 @@ private:
 
 // work(member) by each member of a crew. All must meet equally often: what decides on that is
 // written when they meet. Who fails comes to the meetings all the same.
-template <class Work> void together(int64_t n_blocks, int n_threads, Work &&work) {
+inline void together(int64_t n_blocks, int n_threads, FunctionRef<void(Member &)> work) {
   Crew crew(std::min<int64_t>(n_threads, n_blocks), n_threads);
   FirstError error;
   Meeting meeting(crew);
@@ -179,9 +181,9 @@ template <class Work> void together(int64_t n_blocks, int n_threads, Work &&work
 // In each round work(round, block) for all blocks, then exchange(block) for all, then conclude()
 // once: nobody begins with one before all have done with the other. A block is always in the hands
 // of the same thread.
-template <class Work, class Exchange, class Conclude>
-void in_rounds(int64_t n_rounds, int64_t n_blocks, int n_threads, Work &&work, Exchange &&exchange,
-               Conclude &&conclude) {
+inline void in_rounds(int64_t n_rounds, int64_t n_blocks, int n_threads,
+                      FunctionRef<void(int64_t, int64_t)> work, FunctionRef<void(int64_t)> exchange,
+                      FunctionRef<void()> conclude) {
   together(n_blocks, n_threads, [&](Member &member) {
     for (int64_t round = 0; round < n_rounds && member.going(); ++round) {
       member.each([&](int64_t block) { work(round, block); });

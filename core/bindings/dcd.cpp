@@ -1,8 +1,10 @@
 #include "dcd.hpp"
 
-#include "linear/dcd/descent.hpp"
-
 namespace bridle {
+
+#define BRIDLE_HERE(...) template class DcdOn<__VA_ARGS__>;
+BRIDLE_EACH_ROWS(BRIDLE_HERE)
+
 namespace {
 
 std::unique_ptr<DualCoordinateDescent>
@@ -13,7 +15,7 @@ make_dcd(const PyRows &rows, const PyLoss &loss, Vector<double> signed_cost,
   expect_size(alpha, n_rows(rows), "alpha");
   check_blocks(n_blocks);
   const DcdSettings settings{bias, bias_precision, n_blocks, n_threads, rows.columns_in_order()};
-  return make_steps_by<DualCoordinateDescent, DcdOn>(loss, rows, sides, alpha.data(), settings);
+  return make_descent<DualCoordinateDescent, DcdOn>(rows, loss, sides, alpha.data(), settings);
 }
 
 template <auto sample> DcdSample drawn(const DualCoordinateDescent &d, Rng &rng, int64_t n) {

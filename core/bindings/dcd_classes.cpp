@@ -1,4 +1,4 @@
-#include "bindings.hpp"
+#include "dcd.hpp"
 
 #include "linear/dcd/classes.hpp"
 
@@ -6,6 +6,9 @@
 
 namespace bridle {
 namespace {
+
+// Those by which lanes step.
+using Hinges = LossList<Hinge, SquaredHinge>;
 
 std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::string &loss,
                                              Vector<double> cost, Vector<int64_t> codes,
@@ -20,16 +23,11 @@ std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::stri
   const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r, const auto &l) -> std::unique_ptr<ClassDescents> {
-        using R = std::decay_t<decltype(r)>;
-        using L = std::decay_t<decltype(l)>;
-        if constexpr (std::derived_from<L, QuadraticDual<L>>)
-          return std::make_unique<ClassDescentsOn<R, L>>(r, cost.data(), codes.data(),
-                                                         squared_norms.data(), n_classes,
-                                                         bias_precision, n_threads);
-        else
-          throw std::invalid_argument("classes are visited together by hinges alone");
+        using Of = ClassDescentsOn<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>;
+        return std::make_unique<Of>(r, cost.data(), codes.data(), squared_norms.data(), n_classes,
+                                    bias_precision, n_threads);
       },
-      rows.view(), loss_from_name(loss));
+      rows.view(), Hinges::make("loss of classes that are visited together", loss));
 }
 
 void expect_class(const ClassDescents &d, int64_t k) {

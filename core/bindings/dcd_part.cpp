@@ -10,7 +10,7 @@ std::unique_ptr<DcdPart> make_part(const PyRows &rows, const PyLoss &loss,
                                    Vector<double> alpha, const Targets &targets) {
   const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
   expect_size(alpha, n_rows(rows), "alpha");
-  return make_steps_by<DcdPart, DcdPartOn>(loss, rows, sides, alpha.data());
+  return make_descent<DcdPart, DcdPartOn>(rows, loss, sides, alpha.data());
 }
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,

@@ -16,8 +16,8 @@ std::unique_ptr<StreamedDcd> make_streamed(const PyRows &like, const PyLoss &los
   expect_between(n_rows, 0, most_counted, "n_rows");
   const StreamedStart start{w.data(),          bias,      balance, separable,
                             mean_squared_norm, mean_cost, n_rows,  from_zero};
-  return make_steps_by<StreamedDcd, StreamedDcdOn>(loss, like, start, bias_precision, n_blocks,
-                                                   n_threads);
+  return make_descent<StreamedDcd, StreamedDcdOn>(like, loss, start, bias_precision, n_blocks,
+                                                  n_threads);
 }
 
 template <auto visit>

@@ -27,6 +27,10 @@ struct WideHinge : QuadraticDual<WideHinge> {
 
 constexpr double no_bias = std::numeric_limits<double>::infinity();
 
+template <RowsLike Rows, LossLike Loss> StepsOf<Rows> by(const Loss &loss) {
+  return std::make_unique<StepsBy<Rows, Loss>>(loss);
+}
+
 struct Values {
   double primal, dual;
 };
@@ -60,8 +64,9 @@ std::vector<double> descend(const Rows &rows, const Sample &sample, int64_t n_bl
   std::vector<double> signed_cost(sample.y), alpha(sample.n_rows, 0.0);
   if (targets)
     signed_cost.assign(sample.n_rows, 1.0);
-  DcdOn<Rows, Loss> descent(rows, loss, {signed_cost.data(), sample.squared_norms.data(), targets},
-                            alpha.data(), {0.0, no_bias, n_blocks, n_threads});
+  DcdOn<Rows> descent(rows, by<Rows>(loss),
+                      {signed_cost.data(), sample.squared_norms.data(), targets}, alpha.data(),
+                      {0.0, no_bias, n_blocks, n_threads});
   Rng rng(3);
   double before = 0;
   for (int epoch = 0; epoch < 200; ++epoch) {
@@ -91,8 +96,8 @@ void parts_find_the_same_optimum(const Sample &sample) {
   second.offsets += half;
   second.n_rows = sample.n_rows - half;
   const double *y = sample.y.data(), *norms = sample.squared_norms.data();
-  DcdPartOn<Rows, Hinge> a(first, {}, {y, norms}, alpha.data());
-  DcdPartOn<Rows, Hinge> b(second, {}, {y + half, norms + half}, alpha.data() + half);
+  DcdPartOn<Rows> a(first, by<Rows>(Hinge{}), {y, norms}, alpha.data());
+  DcdPartOn<Rows> b(second, by<Rows>(Hinge{}), {y + half, norms + half}, alpha.data() + half);
   a.set_caution(caution.data());
   b.set_caution(caution.data());
   Rng rng(4);
@@ -122,8 +127,8 @@ void rows_that_pass_by_are_enough(const Sample &sample) {
   double mean = 0;
   for (const double q : sample.squared_norms)
     mean += q / static_cast<double>(sample.n_rows);
-  StreamedDcdOn<Rows, SquaredHinge> descent(
-      rows, {}, {w.data(), 0, 0, 0, mean, 1.0, sample.n_rows, true}, no_bias, 1, 1);
+  StreamedDcdOn<Rows> descent(rows, by<Rows>(SquaredHinge{}),
+                              {w.data(), 0, 0, 0, mean, 1.0, sample.n_rows, true}, no_bias, 1, 1);
   Rng rng(5);
   for (int epoch = 0; epoch < 100; ++epoch) {
     descent.visit(rows, {sample.y.data(), sample.squared_norms.data()}, alpha.data(),
@@ -144,8 +149,8 @@ void rounds_do_not_mind_threads(const Rows &rows, const Sample &sample) {
   double one_at_a_time = 0;
   for (const auto &[n_blocks, n_threads] : {std::pair{1, 1}, {2, 1}, {2, 2}, {2, 3}, {2, 16}}) {
     std::vector<double> alpha(sample.n_rows, 0.0);
-    DcdOn<Rows, Loss> descent(rows, {}, {sample.y.data(), sample.squared_norms.data()},
-                              alpha.data(), {0.0, no_bias, n_blocks, n_threads, true});
+    DcdOn<Rows> descent(rows, by<Rows>(Loss{}), {sample.y.data(), sample.squared_norms.data()},
+                        alpha.data(), {0.0, no_bias, n_blocks, n_threads, true});
     Rng rng(3);
     double before = 0;
     for (int epoch = 0; epoch < 6; ++epoch) {

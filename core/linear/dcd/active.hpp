@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -56,6 +55,10 @@ template <RowsLike Rows> Rows without_constant(Rows rows) {
 template <RowsLike Rows> struct ActiveRows {
   using W = typename Rows::Value;
 
+  explicit ActiveRows(const Rows &rows) : view(without_constant(rows)) {}
+  // What becomes of a row that is left out; safe for different rows at once.
+  virtual void shrink(ActiveRow<W> &row) = 0;
+
   Rows view;
   RawVector<ActiveRow<W>> active;
   int64_t nnz = 0; // about: stored entries of the active rows
@@ -74,14 +77,6 @@ template <RowsLike Rows> struct ActiveRows {
   }
 };
 
-// Active rows that know what becomes of one that is left out.
-template <class A>
-concept Shrinkable = requires(A &rows, ActiveRow<typename A::W> &row) {
-  requires RowsLike<decltype(rows.view)>;
-  { rows.size() } -> std::same_as<int64_t>;
-  rows.shrink(row);
-};
-
 // All rows of a matrix that stays, active or at rest.
 template <RowsLike Rows> class ResidentRows : public ActiveRows<Rows> {
 public:
@@ -89,7 +84,7 @@ public:
   using ActiveRows<Rows>::view, ActiveRows<Rows>::active, ActiveRows<Rows>::nnz;
 
   ResidentRows(const Rows &rows, const RowSides &sides, const double *alpha, int n_threads = 1)
-      : n_threads_(n_threads), matrix_(without_constant(rows)), all_(rows.n_rows),
+      : ActiveRows<Rows>(rows), n_threads_(n_threads), matrix_(view), all_(rows.n_rows),
         resting_(rows.n_rows) {
     in_parts(n_rows(), [&](Range part) {
       for (int64_t i = part.begin; i < part.end; ++i)
@@ -102,7 +97,7 @@ public:
   // play.
   template <class RowOf, class IsActive>
   ResidentRows(const Rows &rows, const RowOf &row_of, const IsActive &is_active)
-      : matrix_(without_constant(rows)), all_(rows.n_rows), resting_(rows.n_rows) {
+      : ActiveRows<Rows>(rows), matrix_(view), all_(rows.n_rows), resting_(rows.n_rows) {
     int64_t n_active = 0;
     for (int64_t i = 0; i < n_rows(); ++i) {
       all_[i] = row_of(i);
@@ -114,7 +109,6 @@ public:
     for (int64_t i = 0; i < n_rows(); ++i)
       if (is_active(i))
         active.push_back({all_[i], i, i});
-    view = matrix_;
     compact_if_few();
   }
 
@@ -154,8 +148,7 @@ public:
     compact_ = {};
   }
 
-  // Safe for different rows at once.
-  void shrink(ActiveRow<W> &row) {
+  void shrink(ActiveRow<W> &row) override {
     all_[row.row].alpha = row.alpha;
     resting_[row.row] = 1;
     row.row = -1;

@@ -13,24 +13,25 @@
 
 namespace bridle {
 
-template <RowsLike Rows, LossLike Loss> class BlockVisits {
+template <RowsLike Rows> class BlockVisits {
 public:
   using W = typename Rows::Value;
   using Pass = DcdPass<W>;
   using State = DcdState<W>;
+  using Active = ActiveRows<Rows>;
+  using Steps = LossSteps<Rows>;
 
-  BlockVisits(const Loss &loss, int64_t n_blocks, int n_threads)
-      : loss_(loss), n_blocks_(n_blocks), n_threads_(n_threads) {}
+  BlockVisits(int64_t n_blocks, int n_threads) : n_blocks_(n_blocks), n_threads_(n_threads) {}
 
   // Visits these buckets, by blocks if that is worth it; the state takes what they found.
-  template <Shrinkable Active>
-  Pass visit(Active &rows, const Buckets &order, Range buckets, State &state) {
+  Pass visit(const Steps &loss, Active &rows, const Buckets &order, Range buckets, State &state) {
     if (const int64_t n = n_rounds(rows, order, buckets, state); n > 1)
-      return visit_in_rounds(rows, order, buckets, n, state);
+      return visit_in_rounds(loss, rows, order, buckets, n, state);
     caution_ = {};
-    const Pass pass = visit_buckets(rows, order, buckets, step_of(rows, state),
-                                    static_cast<W>(state.bias.value()), state.w.data(),
-                                    scaling(order, state, 0), [](int64_t, W) {});
+    const auto scale = scaling(order, state, 0);
+    const Pass pass = loss.visit_buckets(rows, order, buckets, settings(state),
+                                         static_cast<W>(state.bias.value()), state.w.data(),
+                                         begin(scale, state), {});
     state.take(pass);
     return pass;
   }
@@ -51,25 +52,26 @@ private:
     double squared; // change of |w|^2
   };
 
-  template <Shrinkable Active> auto step_of(const Active &rows, const State &state) const {
-    return RowStep<Rows, Loss, EvenCaution<W>>{
-        rows.view, caution_, static_cast<W>(state.bias.response()), state.shrink_beyond, loss_};
+  StepSettings<W> settings(const State &state) const {
+    return {caution_, static_cast<W>(state.bias.response()), state.shrink_beyond};
   }
 
   // unseen: how many of the buckets before a block's own are not part of its w.
   static auto scaling(const Buckets &order, const State &state, int64_t unseen) {
     return [&, unseen](Pass &pass, int64_t b) {
-      if (state.first)
-        state.first->set_scale(pass, state.bias,
-                               state.first->rows_seen + (b - unseen) * order.bucket());
+      state.first->set_scale(pass, state.bias,
+                             state.first->rows_seen + (b - unseen) * order.bucket());
     };
+  }
+  // Nothing is scaled after the first epoch.
+  template <class Scale> static BeginBucket<W> begin(const Scale &scale, const State &state) {
+    return state.first ? BeginBucket<W>(scale) : BeginBucket<W>();
   }
 
   // How often the blocks exchange what they find in these buckets. What rows can do to w before the
   // others know of it is their number times C |x|^2: about 128 of that does no harm, if it is also
   // a small part of all rows (measured on texts). To exchange more often than every so many
   // non-zeros would cost more than it saves.
-  template <Shrinkable Active>
   int64_t n_rounds(const Active &rows, const Buckets &order, Range buckets,
                    const State &state) const {
     if (n_blocks_ == 1 || order.size() == 0 || rows.nnz == 0)
@@ -89,9 +91,8 @@ private:
   // as the dual rises: D(eta) = D + eta g - eta^2/2 h, or more where the loss's part of it bends
   // elsewhere than in h, and eta = min(1, g/h). The blocks
   // do not depend on the number of threads, nor does the result.
-  template <Shrinkable Active>
-  Pass visit_in_rounds(Active &rows, const Buckets &order, Range buckets, int64_t n_rounds,
-                       State &state) {
+  Pass visit_in_rounds(const Steps &loss, Active &rows, const Buckets &order, Range buckets,
+                       int64_t n_rounds, State &state) {
     std::vector<Pass> passes(n_blocks_);
     std::vector<StepLengths> lengths(n_blocks_);
     undo_.resize(n_blocks_);
@@ -103,12 +104,13 @@ private:
       undo_[k].clear();
       const Range all = block_range(n_buckets, n_rounds, round);
       const Range mine = block_range(all.end - all.begin, n_blocks_, k);
-      const int64_t begin = buckets.begin + all.begin;
+      const int64_t first = buckets.begin + all.begin;
       // Of the rows of this round, a block knows those that it has visited itself.
-      passes[k] = visit_buckets(rows, order, {begin + mine.begin, begin + mine.end},
-                                step_of(rows, state), static_cast<W>(state.bias.value()),
-                                local_[k].data(), scaling(order, state, mine.begin),
-                                [&](int64_t j, W before) { undo_[k].push_back({j, before}); });
+      const auto scale = scaling(order, state, mine.begin);
+      passes[k] = loss.visit_buckets(rows, order, {first + mine.begin, first + mine.end},
+                                     settings(state), static_cast<W>(state.bias.value()),
+                                     local_[k].data(), begin(scale, state),
+                                     [&](int64_t j, W before) { undo_[k].push_back({j, before}); });
     };
     auto exchange = [&](int64_t part) { lengths[part] = sum_steps(part, state.w); };
     auto conclude = [&] { sum = sum.then(take_all(rows, passes, lengths, state)); };
@@ -142,7 +144,6 @@ private:
     return {length, squared};
   }
 
-  template <Shrinkable Active>
   Pass take_all(Active &rows, const std::vector<Pass> &passes,
                 const std::vector<StepLengths> &lengths, State &state) {
     Pass all;
@@ -178,7 +179,6 @@ private:
   }
 
   // Goes only eta of the way.
-  template <Shrinkable Active>
   void shorten(Active &rows, Pass &pass, double eta, double length, const std::vector<W> &w) {
     for (const auto &steps : undo_)
       for (const auto &[index, before] : steps) {
@@ -192,10 +192,9 @@ private:
     pass.balance *= eta;
   }
 
-  [[no_unique_address]] Loss loss_;
   int64_t n_blocks_;
   int n_threads_;
-  EvenCaution<W> caution_;
+  Caution<W> caution_;
   std::vector<std::vector<W>> local_;   // the blocks' weights
   std::vector<std::vector<Undo>> undo_; // the blocks' steps
 };

@@ -466,7 +466,8 @@ public:
                       .separable = lane.separable,
                       .squared_weights = lane.squared_weights,
                       .shrink_beyond = lane.shrink_beyond};
-    return std::make_unique<DcdOn<Rows, Loss>>(group.rows_of(k), std::move(state), 1, 1);
+    return std::make_unique<DcdOn<Rows>>(group.rows_of(k), steps_by<Rows>(Loss{}),
+                                         std::move(state));
   }
 
   void alpha(int64_t k, double *out) const override {

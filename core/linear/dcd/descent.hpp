@@ -8,7 +8,7 @@
 // else 0.
 //
 // state.hpp: w, the bias and D, and the first epoch    active.hpp: rows in play and at rest
-// buckets.hpp: the order of an epoch                   visit.hpp: the step of one row
+// buckets.hpp: the order of an epoch                   visit.hpp: a row's step, by its loss
 // rounds.hpp: visits by many threads                   blocks.hpp: by two, of rows much alike
 // part.hpp, streamed.hpp: rows elsewhere
 #pragma once
@@ -54,22 +54,22 @@ struct DcdSettings {
   bool columns_in_order = false; // of each row
 };
 
-template <RowsLike Rows, LossLike Loss> class DcdOn final : public DualCoordinateDescent {
+template <RowsLike Rows> class DcdOn final : public DualCoordinateDescent {
 public:
   // The weights have the precision of the data: float32 weights halve the cache they need, and an
   // error e in w costs only |e|^2 / 2 of the gap.
   using W = typename Rows::Value;
 
-  DcdOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_alpha,
+  DcdOn(const Rows &rows, StepsOf<Rows> loss, const RowSides &sides, const double *start_alpha,
         const DcdSettings &settings)
-      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), loss_(loss),
+      : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), loss_(std::move(loss)),
         rows_(rows, sides, start_alpha, settings.n_threads),
         state_{.w = std::vector<W>(rows.n_features + 1),
                .bias = {settings.bias_precision, settings.start_bias},
                .mean_norm = 0,
                .mean_cost = 0},
-        blocks_(loss, settings.n_blocks, settings.n_threads),
-        rounds_(loss, without_constant(rows), settings.columns_in_order && settings.n_blocks > 1,
+        blocks_(settings.n_blocks, settings.n_threads),
+        rounds_(*loss_, without_constant(rows), settings.columns_in_order && settings.n_blocks > 1,
                 settings.n_threads),
         n_threads_(settings.n_threads) {
     const bool from_zero = look_at(rows, sides, start_alpha);
@@ -80,11 +80,11 @@ public:
     state_.bias.start(state_.sigma(rows_.size() / 10));
   }
 
-  // Goes on with rows and a state that belong together.
-  DcdOn(ResidentRows<Rows> rows, DcdState<W> state, int64_t n_blocks, int n_threads)
-      : DualCoordinateDescent(rows.n_rows(), rows.matrix().n_features + 1), rows_(std::move(rows)),
-        state_(std::move(state)), blocks_({}, n_blocks, n_threads), rounds_({}, n_threads),
-        n_threads_(n_threads) {}
+  // Goes on with rows and a state that belong together, by one thread.
+  DcdOn(ResidentRows<Rows> rows, StepsOf<Rows> loss, DcdState<W> state)
+      : DualCoordinateDescent(rows.n_rows(), rows.matrix().n_features + 1), loss_(std::move(loss)),
+        rows_(std::move(rows)), state_(std::move(state)), blocks_(1, 1), rounds_(1), n_threads_(1) {
+  }
 
   DcdEpoch visit(Rng &rng, int64_t bucket, double share) override {
     if (order_.between_epochs()) {
@@ -136,8 +136,8 @@ public:
 
 private:
   DcdPass<W> visit_rows(Range buckets) {
-    return rounds_.suit(rows_, state_) ? rounds_.visit(rows_, order_, buckets, state_)
-                                       : blocks_.visit(rows_, order_, buckets, state_);
+    return rounds_.suit(rows_, state_) ? rounds_.visit(*loss_, rows_, order_, buckets, state_)
+                                       : blocks_.visit(*loss_, rows_, order_, buckets, state_);
   }
 
   // The means of what the rows have; whether alpha is zero everywhere.
@@ -174,7 +174,7 @@ private:
       coefficients[i] = alpha[i] * static_cast<double>(row.label());
       balance += coefficients[i];
       if (row.signed_cost != 0)
-        state_.separable += separable_dual(loss_, row.alpha, row.cost(), row.target);
+        state_.separable += loss_->separable(row.alpha, row);
     }
     state_.bias.set_balance(balance);
     combine(rows_.matrix(), coefficients.data(), w.data(), n_threads);
@@ -202,14 +202,14 @@ private:
 
   double gap_of(const DualRow<W> &row, const Rows &from, int64_t at) const {
     const W score = from.dot(at, state_.w.data()) + static_cast<W>(state_.bias.value());
-    return loss_.gap(row.label() * score - row.target, row.alpha, row.cost());
+    return loss_->gap(row, score);
   }
 
-  [[no_unique_address]] Loss loss_;
+  StepsOf<Rows> loss_;
   ResidentRows<Rows> rows_;
   DcdState<W> state_;
-  BlockVisits<Rows, Loss> blocks_;
-  RoundVisits<Rows, Loss> rounds_;
+  BlockVisits<Rows> blocks_;
+  RoundVisits<Rows> rounds_;
   int n_threads_;
   // The epoch at hand.
   Buckets order_;

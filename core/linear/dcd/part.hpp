@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace bridle {
@@ -35,36 +36,14 @@ public:
   virtual void alpha(double *out) const = 0;
 };
 
-// A caution for each feature; the squared norms of the rows are in that metric.
-template <class W> struct FeatureCaution {
-  static constexpr bool at_once = true;
-  static constexpr W times = 1;    // all is in the features
-  static constexpr W unknown = -1; // a squared norm that is computed when it is needed
-
-  const W *of;
-
-  // When the row is at hand anyway.
-  template <RowsLike Rows> W norm(ActiveRow<W> &row, const Rows &view) const {
-    if (row.squared_norm == unknown) {
-      W sum = 0;
-      view.for_each(row.at, [&](int64_t j, W value) { sum += of[j] * value * value; });
-      row.squared_norm = sum;
-    }
-    return row.squared_norm;
-  }
-
-  template <RowsLike Rows> void push(const Rows &view, int64_t at, W delta, W *w) const {
-    view.for_each(at, [&](int64_t j, W value) { w[j] += of[j] * (delta * value); });
-  }
-};
-
-template <RowsLike Rows, LossLike Loss> class DcdPartOn final : public DcdPart {
+template <RowsLike Rows> class DcdPartOn final : public DcdPart {
 public:
   using W = typename Rows::Value;
 
-  DcdPartOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_alpha)
-      : DcdPart(rows.n_rows, rows.n_features + 1), loss_(loss), rows_(rows, sides, start_alpha),
-        w_(n_weights), cautions_(n_weights, W(1)), before_(start_alpha, start_alpha + n_rows) {}
+  DcdPartOn(const Rows &rows, StepsOf<Rows> loss, const RowSides &sides, const double *start_alpha)
+      : DcdPart(rows.n_rows, rows.n_features + 1), loss_(std::move(loss)),
+        rows_(rows, sides, start_alpha), w_(n_weights), cautions_(n_weights, W(1)),
+        before_(start_alpha, start_alpha + n_rows) {}
 
   DcdShare visit(Rng &rng, int64_t bucket, double share, const double *w, double bias,
                  double response, double *step) override {
@@ -80,15 +59,10 @@ public:
     std::copy(w, w + n_weights, w_.begin());
     w_.back() = 0; // of the constant feature, which the bias stands for
     start_ = w_;
-    const RowStep<Rows, Loss, FeatureCaution<W>> row_step{rows_.view,
-                                                          {cautions_.data()},
-                                                          static_cast<W>(response) *
-                                                              cautions_.back(),
-                                                          shrink_beyond_,
-                                                          loss_};
-    const auto pass = visit_buckets(
-        rows_, order_, buckets, row_step, static_cast<W>(bias), w_.data(),
-        [](DcdPass<W> &, int64_t) {}, [](int64_t, W) {});
+    const StepSettings<W> settings{
+        {.of = cautions_.data()}, static_cast<W>(response) * cautions_.back(), shrink_beyond_};
+    const DcdPass<W> pass = loss_->visit_buckets(rows_, order_, buckets, settings,
+                                                 static_cast<W>(bias), w_.data(), {}, {});
     for (int64_t j = 0; j < n_weights; ++j)
       step[j] += (w_[j] - start_[j]) / cautions_[j];
 
@@ -105,9 +79,9 @@ public:
   void set_caution(const double *caution) override {
     std::copy(caution, caution + n_weights, cautions_.begin());
     for (DualRow<W> &row : rows_.all())
-      row.squared_norm = FeatureCaution<W>::unknown;
+      row.squared_norm = Caution<W>::unknown;
     for (ActiveRow<W> &row : rows_.active)
-      row.squared_norm = FeatureCaution<W>::unknown;
+      row.squared_norm = Caution<W>::unknown;
   }
 
   DcdMove moved() override {
@@ -117,12 +91,10 @@ public:
       const DualRow<W> &row = rows_.all()[i];
       if (row.alpha == before_[i])
         continue;
-      const W cost = row.cost();
       const double delta = static_cast<double>(row.alpha) - before_[i];
-      sum.separable += separable_dual(loss_, row.alpha, cost, row.target) -
-                       separable_dual(loss_, before_[i], cost, row.target);
+      sum.separable += loss_->separable(row.alpha, row) - loss_->separable(before_[i], row);
       sum.balance += static_cast<double>(row.label()) * delta;
-      sum.curvature += static_cast<double>(loss_.curvature(cost)) * delta * delta;
+      sum.curvature += static_cast<double>(loss_->curvature(row.cost())) * delta * delta;
     }
     return sum;
   }
@@ -150,7 +122,7 @@ public:
   void alpha(double *out) const override { rows_.alpha(out); }
 
 private:
-  [[no_unique_address]] Loss loss_;
+  StepsOf<Rows> loss_;
   ResidentRows<Rows> rows_;
   std::vector<W> w_, start_; // of the visit at hand: now, and when it began
   std::vector<W> cautions_;  // how often steps count

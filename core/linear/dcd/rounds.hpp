@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -23,27 +22,20 @@
 
 namespace bridle {
 
-// w does not follow each step, but all of a round.
-template <class W> struct Later {
-  static constexpr bool at_once = false;
-  static constexpr W times = 1;
-
-  template <RowsLike Rows> W norm(ActiveRow<W> &row, const Rows &) const {
-    return row.squared_norm;
-  }
-};
-
-template <RowsLike Rows, LossLike Loss> class RoundVisits {
+template <RowsLike Rows> class RoundVisits {
 public:
   using W = typename Rows::Value;
   using Pass = DcdPass<W>;
   using State = DcdState<W>;
+  using Active = ActiveRows<Rows>;
+  using Steps = LossSteps<Rows>;
 
-  RoundVisits(const Loss &loss, int n_threads) : loss_(loss), n_threads_(n_threads) {} // none
-  RoundVisits(const Loss &loss, const Rows &rows, bool columns_in_order, int n_threads)
-      : RoundVisits(loss, n_threads) {
+  explicit RoundVisits(int n_threads) : n_threads_(n_threads) {} // none
+  // Of a loss with a quadratic dual, which is known along a step, and with it how far to go.
+  RoundVisits(const Steps &loss, const Rows &rows, bool columns_in_order, int n_threads)
+      : RoundVisits(n_threads) {
     constexpr int64_t most_features = std::numeric_limits<int32_t>::max();
-    if (!exact || !columns_in_order || rows.n_features > most_features ||
+    if (!loss.quadratic() || !columns_in_order || rows.n_features > most_features ||
         rows.nnz() < least_work * least_rounds)
       return;
     overlap_ = overlap(rows);
@@ -52,22 +44,19 @@ public:
 
   // Whether these rows are visited in rounds: there are many of them, and a round of them, of the
   // length that does no harm, is worth several threads.
-  template <Shrinkable Active> bool suit(const Active &rows, const State &state) const {
+  bool suit(const Active &rows, const State &state) const {
     if (bounds_.empty() || rows.size() == 0)
       return false;
     const double work = work_of_round(rows, state), weights = static_cast<double>(state.w.size());
     return length(rows, state) >= shortest && work >= std::max<double>(least_work, 0.4 * weights);
   }
 
-  template <Shrinkable Active>
-  Pass visit(Active &rows, const Buckets &order, Range buckets, State &state) {
-    Visit<Active> visit(*this, rows, order, order.places_of(buckets), state);
+  Pass visit(const Steps &loss, Active &rows, const Buckets &order, Range buckets, State &state) {
+    Visit visit(*this, loss, rows, order, order.places_of(buckets), state);
     return visit.run();
   }
 
 private:
-  // Of these the dual along a step is known, and with it how far to go.
-  static constexpr bool exact = std::derived_from<Loss, QuadraticDual<Loss>>;
   static constexpr int64_t n_parts = 16;   // of a round: as many threads can work on it
   static constexpr int64_t shortest = 128; // rows of a round
   static constexpr int64_t least_work = 1 << 13, least_rounds = 128; // non-zeros; in an epoch
@@ -75,7 +64,7 @@ private:
   static constexpr int64_t of_seen = 8;
 
   // How many rows may step from the same w.
-  template <Shrinkable Active> double length(const Active &rows, const State &state) const {
+  double length(const Active &rows, const State &state) const {
     const double norm = state.mean_norm, firm = state.mean_cost * norm;
     const double in_common = overlap_ + (norm > 0 ? state.bias.response() / norm : 0.0);
     const double harmless = (5.6 + (firm > 0 ? 0.5 / firm : 0.0)) / in_common;
@@ -83,13 +72,13 @@ private:
   }
 
   // Non-zeros.
-  template <Shrinkable Active> double work_of_round(const Active &rows, const State &state) const {
+  double work_of_round(const Active &rows, const State &state) const {
     return length(rows, state) * static_cast<double>(rows.nnz) / static_cast<double>(rows.size());
   }
 
   // To hand w over after each round, from the cache of each thread to those of the others, takes as
   // long as 6 non-zeros for each line of 16 weights: what several threads save must be more.
-  template <Shrinkable Active> int members(const Active &rows, const State &state) const {
+  int members(const Active &rows, const State &state) const {
     const double saved = work_of_round(rows, state) * (1 - 1 / static_cast<double>(n_threads_));
     return saved > 6.0 / 16 * static_cast<double>(state.w.size()) ? n_threads_ : 1;
   }
@@ -122,15 +111,13 @@ private:
     double length = 0, change = 0; // of its slice of w: |dw|^2, and the change of |w|^2
   };
 
-  template <Shrinkable Active> class Visit {
+  class Visit {
   public:
-    Visit(RoundVisits &how, Active &rows, const Buckets &order, Range places, State &state)
-        : how_(how), rows_(rows), order_(order), places_(places), state_(state), w_(state.w),
-          step_{rows.view,
-                {},
-                static_cast<W>(state.bias.response()),
-                state.shrink_beyond,
-                how.loss_} {
+    Visit(RoundVisits &how, const Steps &loss, Active &rows, const Buckets &order, Range places,
+          State &state)
+        : how_(how), loss_(loss), rows_(rows), order_(order), places_(places), state_(state),
+          w_(state.w),
+          settings_{{.later = true}, static_cast<W>(state.bias.response()), state.shrink_beyond} {
       const auto stretch = static_cast<double>(rows.size()) / static_cast<double>(rows.nnz + 1);
       measured_every_ = static_cast<int64_t>(16 * stretch * static_cast<double>(w_.size())) + 1;
       measured_every_ = std::min(measured_every_, rows.size() / 8);
@@ -179,16 +166,14 @@ private:
         return;
       const int64_t end = of_seen * shortest - state_.first->rows_seen;
       const Range alone{places_.begin, std::clamp(end, places_.begin, places_.end)};
-      const RowStep<Rows, Loss, EvenCaution<W>> step{
-          rows_.view, {}, step_.response, step_.shrink_beyond, how_.loss_};
       total_.bias = static_cast<W>(state_.bias.value());
-      visit_places(
-          rows_, order_, alone, step, total_, w_.data(),
-          [&](Pass &pass, int64_t b) {
-            state_.first->set_scale(pass, state_.bias,
-                                    state_.first->rows_seen + b * order_.bucket());
-          },
-          [](int64_t, W) {});
+      loss_.visit(rows_, order_, alone, {{}, settings_.response, settings_.shrink_beyond}, total_,
+                  w_.data(),
+                  [&](Pass &pass, int64_t b) {
+                    state_.first->set_scale(pass, state_.bias,
+                                            state_.first->rows_seen + b * order_.bucket());
+                  },
+                  {});
       state_.take(total_);
       places_.begin = alone.end;
     }
@@ -224,14 +209,12 @@ private:
       part.first = part.steps.size();
       for (auto &terms : part.terms)
         terms.clear();
-      visit_places(
-          rows_, order_, {round_.begin + begin, round_.begin + end}, step_, pass, w,
-          [](Pass &, int64_t) {},
-          [&](int64_t j, W before) {
-            const ActiveRow<W> &row = rows_.active[j];
-            part.steps.push_back({j, row.at, before, row.label() * (row.alpha - before)});
-            send(part.steps.back(), bounds, part);
-          });
+      loss_.visit(rows_, order_, {round_.begin + begin, round_.begin + end}, settings_, pass, w, {},
+                  [&](int64_t j, W before) {
+                    const ActiveRow<W> &row = rows_.active[j];
+                    part.steps.push_back({j, row.at, before, row.label() * (row.alpha - before)});
+                    send(part.steps.back(), bounds, part);
+                  });
       part.pass = pass;
     }
 
@@ -339,12 +322,13 @@ private:
     }
 
     RoundVisits &how_;
+    const Steps &loss_;
     Active &rows_;
     const Buckets &order_;
     Range places_; // that are left
     State &state_;
     std::vector<W> &w_;
-    const RowStep<Rows, Loss, Later<W>> step_;
+    const StepSettings<W> settings_;
     Pass total_, since_; // of all rounds; since the steps were last measured
     Pass start_;         // what the rows of the round see of the bias and the scale
     Range round_{0, 0};
@@ -354,7 +338,6 @@ private:
     bool measure_ = false, over_ = false;
   };
 
-  [[no_unique_address]] Loss loss_;
   int n_threads_;
   double overlap_ = 1, stretch_ = 1; // see `length`
   std::vector<int64_t> bounds_; // of ranges of features that are about as busy; none: no rounds

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <variant>
 
 namespace bridle {
@@ -48,7 +49,7 @@ public:
   using W = typename Rows::Value;
   using ActiveRows<Rows>::view, ActiveRows<Rows>::active;
 
-  explicit PassingRows(const Rows &like) : ActiveRows<Rows>{without_constant(like), {}} {}
+  explicit PassingRows(const Rows &like) : ActiveRows<Rows>(like) {}
 
   // Whether the part has no row at rest.
   bool enter(const AnyRows &any, const RowSides &sides, const double *alpha,
@@ -82,21 +83,21 @@ public:
     return n_active;
   }
 
-  void shrink(ActiveRow<W> &row) { row.row = -1; }
+  void shrink(ActiveRow<W> &row) override { row.row = -1; }
 };
 
-template <RowsLike Rows, LossLike Loss> class StreamedDcdOn final : public StreamedDcd {
+template <RowsLike Rows> class StreamedDcdOn final : public StreamedDcd {
 public:
   using W = typename Rows::Value;
 
-  StreamedDcdOn(const Rows &like, const Loss &loss, const StreamedStart &start,
+  StreamedDcdOn(const Rows &like, StepsOf<Rows> loss, const StreamedStart &start,
                 double bias_precision, int64_t n_blocks, int n_threads)
       : StreamedDcd(like.n_features + 1), rows_(like), state_{.w = std::vector<W>(n_weights),
                                                               .bias = {bias_precision, start.bias},
                                                               .mean_norm = start.mean_squared_norm,
                                                               .mean_cost = start.mean_cost,
                                                               .separable = start.separable},
-        blocks_(loss, n_blocks, n_threads) {
+        loss_(std::move(loss)), blocks_(n_blocks, n_threads) {
     std::copy(start.w, start.w + like.n_features, state_.w.begin());
     state_.sum_squares();
     state_.bias.set_balance(start.balance);
@@ -151,12 +152,13 @@ private:
   DcdPass<W> visit_active(Rng &rng, int64_t bucket) {
     visits_ += rows_.size();
     order_.shuffle(rng, rows_.size(), bucket);
-    return blocks_.visit(rows_, order_, {0, order_.size()}, state_);
+    return blocks_.visit(*loss_, rows_, order_, {0, order_.size()}, state_);
   }
 
   PassingRows<Rows> rows_;
   DcdState<W> state_;
-  BlockVisits<Rows, Loss> blocks_;
+  StepsOf<Rows> loss_;
+  BlockVisits<Rows> blocks_;
   Buckets order_;
   // The epoch at hand.
   DcdPass<W> pass_;
