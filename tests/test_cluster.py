@@ -175,8 +175,8 @@ def test_bad_input_is_named(client, corpus, tmp_path):
     torn.write_bytes(whole.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"worker tcp.*torn\.arrow"):
         DaskRows(client, [whole, torn])
-    with pytest.raises(ValueError, match="probability='platt' is not available on a cluster"):
-        LinearSVC(probability="platt").fit(da.ones((8, 2), chunks=2), da.ones(8, chunks=2))
+    with pytest.raises(ValueError, match="multi_class='ovo' is not available on a cluster"):
+        LinearSVC(multi_class="ovo").fit(da.ones((8, 2), chunks=2), da.ones(8, chunks=2))
     worker = sorted(client.scheduler_info(n_workers=-1)["workers"])[0]
     client.run(exec, "import bridle; bridle.__version__ = '0.0.9'", workers=[worker])
     try:
@@ -377,6 +377,89 @@ def test_files_by_their_urls(client, corpus, files, tmp_path):
     ):
         with pytest.raises(ValueError, match=why):
             make_part(0, ["a"], [bad], [()], 1)
+
+
+@pytest.fixture(scope="module")
+def texts(corpus, tmp_path_factory):
+    """svmlight and Parquet parts; the first text shows fewer features than the others."""
+    import pandas as pd
+    from bridle.data import write_svmlight
+
+    X, y = corpus
+    folder = tmp_path_factory.mktemp("texts")
+    narrow = X[:, :1000].copy()
+    narrow.resize(X.shape)
+    svm = []
+    for k, (own, labels) in enumerate(blocks(sp.vstack([narrow[:300], X[300:]]).tocsr(), y, 4)):
+        svm.append(folder / f"{k}.svm.gz" if k % 2 else folder / f"{k}.svm")
+        write_svmlight(svm[-1], own, labels, zero_based=False)
+    dense, tables = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32), []
+    for k, rows in enumerate(np.array_split(np.arange(120), 3)):
+        frame = pd.DataFrame(dense[rows], columns=list("abcd")).assign(truth=dense[rows, 0] > 0)
+        tables.append(folder / f"{k}.parquet")
+        frame.astype({"truth": int}).to_parquet(tables[-1])
+    return svm, tables, dense
+
+
+def test_texts_and_tables_are_read_by_the_workers(client, corpus, texts):
+    svm, tables, dense = texts
+    rows = DaskRows(client, svm)
+    widths = [one["n_features"] for one in rows.call("describe")]
+    assert len(set(widths)) == 1
+    from bridle.data import read_svmlight
+
+    parts = [read_svmlight(file) for file in svm]
+    assert min(X.shape[1] for X, _ in parts) < widths[0]
+    X = sp.vstack([sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], widths[0]))
+                   for X, _ in parts]).tocsr()  # fmt: skip
+    y = np.concatenate([labels for _, labels in parts])
+    model = LinearSVC(0.1, loss="hinge", store_dual=True, random_state=0).fit(rows)
+    problem = LinearProblem(X, y, 0.1, bias="regularised")
+    primal = problem.primal(model.coef_[0], model.intercept_[0])
+    assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    found = LinearSVC(0.1, loss="hinge", random_state=0).fit(
+        DaskRows(client, [f"file://{file}" for file in tables], label_column="truth")
+    )
+    problem = LinearProblem(dense, np.where(dense[:, 0] > 0, 1, -1), 0.1, bias="regularised")
+    primal = problem.primal(found.coef_[0], found.intercept_[0])
+    assert found.certificate_.primal == pytest.approx(primal, rel=1e-6)
+
+
+def test_an_object_store(texts, files, monkeypatch):
+    """An S3-like store on this machine, of any format, with widths that its parts agree on."""
+    server = pytest.importorskip("moto.server", reason="moto is the store that is asked")
+    pytest.importorskip("s3fs", reason="s3fs is how fsspec asks it")
+    import fsspec
+    from bridle.data.reading import Wanted
+    from bridle.rows.cluster.dask_rows import make_part
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    store = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    store.start()
+    try:
+        host, port = store.get_host_and_port()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        client = fsspec.filesystem("s3", skip_instance_cache=True)
+        client.mkdir("rows")
+        svm, tables, _ = texts
+        names = []
+        for file in (svm[0], svm[1], files[0], tables[0]):
+            client.put(str(file), f"rows/{file.name}")
+            names.append(f"s3://rows/{file.name}")
+        texts_of = make_part(0, names[:2], names[:2], [(), ()], 1, Wanted())
+        assert texts_of.blocks[0].n_features == texts_of.blocks[1].n_features
+        texts_of.widen(50_000)
+        assert texts_of.n_features == texts_of.blocks[0].X.shape[1] == 50_000
+        arrow = make_part(0, names[2:3], names[2:3], [()], 1)
+        assert arrow.describe()["name"] == names[2]
+        table = make_part(0, names[3:], names[3:], [()], 1, Wanted(label_column="truth"))
+        assert table.blocks[0].X.shape == (40, 4)
+        with pytest.raises(FileNotFoundError, match="s3://rows/none"):
+            make_part(0, ["a"], ["s3://rows/none.arrow"], [()], 1)
+    finally:
+        store.stop()
 
 
 def train(client, *words):

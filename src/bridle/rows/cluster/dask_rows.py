@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from bridle import __version__
+from bridle.data.reading import READERS, Wanted, data_ending, read_data
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Block, Part
@@ -52,25 +53,44 @@ class RemotePart(Part):
 
 
 def make_part(
-    number: int, names: list[str], files: list[str | None], tasks: list[Any], n_threads: int
-) -> RemotePart:
-    """What a worker runs to become one: reads its files, or takes what the tasks made."""
+    number: int, names: list[str], files: list[str | None], tasks: list[Any], n_threads: int,
+    wanted: Wanted = Wanted(),  # noqa: B008  (frozen)
+    n_features: int | None = None,
+) -> RemotePart:  # fmt: skip
+    """What a worker runs to become one: reads its files, or takes what the tasks made.
+
+    n_features: of all parts, once that is known.
+    """
     blocks: list[Block] = []
     for name, file, made in zip(names, files, tasks, strict=True):
-        blocks += [_read(file)] if file is not None else _blocks(name, *made)
+        blocks += [_read(file, wanted)] if file is not None else _blocks(name, *made)
+    if n_features is not None:
+        blocks = [block.wider(n_features) for block in blocks]
     return RemotePart(number, blocks, n_threads)
 
 
-def _read(file: str) -> Block:
-    return _read_url(file) if is_url(file) else _read_arrow(file)
+def _read(file: str, wanted: Wanted) -> Block:
+    return _read_url(file, wanted) if is_url(file) else _read_file(file, wanted)
 
 
-def _read_url(url: str) -> Block:
+def _read_file(file: str, wanted: Wanted) -> Block:
+    """Of any format that is read, by the ending of the name."""
+    ending = data_ending(file)
+    if ending == ".arrow":
+        return _read_arrow(file)
+    data = read_data(file, wanted)
+    if data.y is None:
+        raise ValueError(f"{file}: has no labels")
+    # A text does not say how wide the data are; the columns of a table are known.
+    return Block(file, data.X, data.y, data.weight, data.zero_based, ending not in READERS)
+
+
+def _read_url(url: str, wanted: Wanted) -> Block:
     """An object of any store that fsspec knows, by way of a file that has no name for long."""
     import fsspec
 
     with tempfile.TemporaryDirectory(prefix="bridle-") as folder:
-        copied = os.path.join(folder, "rows.arrow")
+        copied = os.path.join(folder, os.path.basename(url) or "rows")
         try:
             with fsspec.open(url, "rb") as source, open(copied, "wb") as target:
                 shutil.copyfileobj(source, target)
@@ -79,7 +99,7 @@ def _read_url(url: str) -> Block:
         except (ImportError, ValueError) as error:  # of the store: unknown, or not installed
             raise ValueError(f"{url}: {error}") from error
         try:
-            return replace(_read_arrow(copied), name=url)
+            return replace(_read_file(copied, wanted), name=url)
         except ValueError as error:
             raise ValueError(str(error).replace(copied, url)) from error
 
@@ -126,8 +146,11 @@ class DaskRows:
     """Rows on the workers of a cluster, which stay there for any number of fits.
 
     X : a dask Array or DataFrame with y and sample_weight divided alike; a Bag of CSR matrices
-        with a Bag of labels, or of tuples (X, y) or (X, y, sample_weight); or Arrow files that all
-        workers can read, which hold labels and weights: paths, or URLs that fsspec knows.
+        with a Bag of labels, or of tuples (X, y) or (X, y, sample_weight); or files that all
+        workers can read, which hold the labels: Arrow (with weights), svmlight, Parquet, CSV,
+        paths or URLs that fsspec knows.
+    zero_based : of svmlight files, whether they count features from 0; "auto": those in which a 0
+        occurs. label_column : of tables, a name, or a number from 1.
     A worker gets one part, whose rows are visited by all threads that Dask gives it.
 
     Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_overhead (what they
@@ -136,8 +159,19 @@ class DaskRows:
 
     __row_parts__ = True  # see `bridle.rows.homes`
 
-    def __init__(self, client: Any, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        zero_based: bool | str = "auto",
+        label_column: str | None = None,
+    ) -> None:
         self.client = client
+        self.wanted = Wanted(zero_based=zero_based, label_column=label_column)
+        self.n_features: int | None = None  # where files do not show it one by one
         self.sources = sources_of(X, y, sample_weight)
         self.feature_names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         workers = self._workers(PATIENCE)
@@ -151,6 +185,7 @@ class DaskRows:
         futures = [self._submit(k, workers[k]) for k in range(len(self._groups))]
         self._places = workers[: len(futures)]
         self._actors = [self._result(k, future) for k, future in enumerate(futures)]
+        self._agree_on_width()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -190,6 +225,21 @@ class DaskRows:
         self.seconds_overhead += time.perf_counter() - clock - slowest
         self.bytes_moved += moved
         return answers
+
+    def _agree_on_width(self) -> None:
+        """Texts show no features that none of their rows has: the widest says how many there are.
+
+        A part that is lost meanwhile has been read again.
+        """
+        if all(s.file is None or data_ending(s.file) in READERS for s in self.sources):
+            return
+        while self.n_features is None:
+            try:
+                found = self.call("describe")
+                self.n_features = max(one["n_features"] for one in found)
+                self.call("widen", self.n_features)
+            except PartsLostError:
+                self.n_features = None
 
     def close(self) -> None:
         """Let the workers forget the rows."""
@@ -262,7 +312,7 @@ class DaskRows:
         ]
         return self.client.submit(
             make_part, k, [s.name for s in group], [s.file for s in group], made,
-            self._known().get(worker, {}).get("nthreads", 1),
+            self._known().get(worker, {}).get("nthreads", 1), self.wanted, self.n_features,
             actor=True, workers=[worker], key=f"bridle-part-{k}-{uuid.uuid4().hex}", pure=False,
         )  # fmt: skip
 
@@ -355,14 +405,14 @@ def sources_of(X: Any, y: Any, sample_weight: Any) -> list[Source]:
         X = [X]
     if isinstance(X, list | tuple):
         if y is not None or sample_weight is not None:
-            raise ValueError("Arrow files hold labels and weights: give no others")
+            raise ValueError("Files hold labels and weights: give no others")
         if not X:
-            raise ValueError("the list of Arrow files is empty")
+            raise ValueError("the list of files is empty")
         files = [file if is_url(file) else os.path.abspath(os.fspath(file)) for file in X]
         return [Source(file, file) for file in files]
     if not _is_dask(X):
         raise TypeError(
-            f"rows for a cluster are a dask Array, DataFrame or Bag, or Arrow files, "
+            f"rows for a cluster are a dask Array, DataFrame or Bag, or files, "
             f"not {type(X).__name__}"
         )
     columns = [_partitions(X)]

@@ -47,6 +47,15 @@ class Block:
     y: Any
     sample_weight: Any = None
     zero_based: bool = False  # whether the text it came from counts features from 0
+    open_ended: bool = False  # whether the data may have more features than these rows show
+
+    def wider(self, n_features: int) -> Block:
+        """With so many features, of which these rows have none beyond their own."""
+        if not self.open_ended or self.X.shape[1] >= n_features:
+            return self
+        X = self.X.copy()
+        X.resize((X.shape[0], n_features))
+        return replace(self, X=X)
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,8 @@ class Part:
     def __init__(self, number: int, blocks: list[Block], n_threads: int = 1) -> None:
         if not blocks:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
+        widest = max((block.X.shape[1] for block in blocks if block.open_ended), default=0)
+        blocks = [block.wider(widest) for block in blocks]
         self.n_crew = min(n_threads, max(map(_most_at_once, blocks)) * len(blocks))
         blocks = [piece for block in blocks for piece in _divided(block, len(blocks), self.n_crew)]
         self.number, self.n_threads = number, n_threads
@@ -187,7 +198,18 @@ class Part:
             "squares": sum(squares),
             "weighted": any(block.weighted for block in self.blocks),
             "zero_based": self.zero_based,
+            "open_ended": all(block.open_ended for block in self.blocks),
         }
+
+    def widen(self, n_features: int) -> None:
+        """To the width of other parts, where rows of texts do not show how wide the data are."""
+        blocks = [block.block() for block in self.blocks]
+        wider = [block.wider(n_features) for block in blocks]
+        if any(one is not other for one, other in zip(wider, blocks, strict=True)):
+            self.blocks = [
+                _Rows(block, self.n_threads, (self.number, k)) for k, block in enumerate(wider)
+            ]
+            self.n_features = self.blocks[0].n_features
 
     def sample(self, wanted: list[int], starts: list[int]) -> dict[int, tuple[Any, Any, Any]]:
         """Columns, values and label of those wanted rows that are here, counted over all parts.
@@ -444,7 +466,9 @@ class _Rows:
     """A block that was checked, as the core sees it: without the constant feature."""
 
     def __init__(self, block: Block, n_threads: int, place: tuple[int, int]) -> None:
-        self.name, self.zero_based = block.name, block.zero_based
+        self.name, self.zero_based, self.open_ended = (
+            block.name, block.zero_based, block.open_ended,
+        )  # fmt: skip
         self.place = place  # the number of the part, and of the block in it
         self._order: tuple[int, Array] | None = None  # see `Aside`, by its seed
         if block.X.shape[0] == 0:
@@ -471,6 +495,11 @@ class _Rows:
             raise ValueError(f"{self.name}: {error}") from error
         self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
         self.codes: NDArray[np.intp] = np.empty(0, np.intp)
+
+    def block(self) -> Block:
+        """As it came."""
+        weight = self.weight if self.weighted else None
+        return Block(self.name, self.X, self.y, weight, self.zero_based, self.open_ended)
 
     def aside(self, aside: Aside | None) -> NDArray[np.bool_]:
         """Which rows are set aside."""
@@ -803,7 +832,7 @@ def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
         zero, rest = (one, other) if one["zero_based"] else (other, one)
         raise ValueError(
             f"{zero['name']} counts features from 0, but {rest['name']} from 1: their columns "
-            f"differ; convert both with --zero-based"
+            f"differ; {_hint(one, 'convert both with --zero-based', 'give zero_based=True')}"
         )
     if one["n_features"] != other["n_features"]:
         widest = max(one["n_features"], other["n_features"])
@@ -813,6 +842,10 @@ def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
             f"{one['name']} has {one['n_features']} features, but {other['name']} has "
             f"{other['n_features']}{hint}"
         )
+
+
+def _hint(one: Mapping[str, Any], converted: str, read: str) -> str:
+    return converted if str(one["name"]).endswith(".arrow") else read
 
 
 def write_checkpoint(path: str, alpha: Array) -> None:
