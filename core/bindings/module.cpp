@@ -5,6 +5,9 @@
 #include "base/places.hpp"
 
 namespace bridle {
+
+void bind_coordinate(nb::module_ &steps); // bindings/coordinate.cpp
+
 namespace {
 
 void bind_places(nb::module_ &m) {
@@ -47,6 +50,7 @@ NB_MODULE(_core, m) {
   bridle::bind_sgd_qn(steps);
   bridle::bind_perceptrons(steps);
   bridle::bind_newton(steps);
+  bridle::bind_coordinate(steps);
   bridle::bind_cutting_plane(steps);
   bridle::bind_simplex_qp(steps);
   bridle::bind_kernels(kernels, steps);

@@ -39,7 +39,7 @@ from bridle.models.deciding import MultiClass, about, class_scores, n_problems, 
 from bridle.models.linear import LinearModel
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Record, total_trace
-from bridle.objective.losses import Loss
+from bridle.objective.losses import Loss, loss_from
 from bridle.rows.cluster.dask_rows import DaskRows, as_rows, is_remote
 from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.matrix import fetched, is_on_device
@@ -79,7 +79,9 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     C : weight of the losses against 1/2 |w|^2.
     loss : "squared_hinge" (the default, as in scikit-learn) or "hinge", or a loss object. With
         multi_class="crammer_singer" it is not looked at, as in scikit-learn.
-    penalty : "l2", the only one that there is here.
+    penalty : "l2", or "l1", |w|_1 instead of 1/2 |w|^2, with loss="squared_hinge": many weights are
+        then 0. Its solver is "cd", its data are in memory, and a regularised intercept has the
+        penalty, too.
     dual : means nothing here, where `solver` says how the problem is solved; accepted, since much
         code says dual="auto".
     solver : a name from the registry or a solver object, e.g. Pegasos(batch=100).
@@ -158,6 +160,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     callback: Callback | None = None
     penalty: str = "l2"
     dual: bool | str = "auto"
+    l1_ratio: float | None = None
+    _penalties: tuple[str, ...] = ("l2", "l1")
 
     def __init__(
         self,
@@ -305,6 +309,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.intercept_scaling,
             self.multi_class,
             self.class_weight,
+            penalty=self.penalty,
+            l1_ratio=self.l1_ratio,
         )
 
     def _effort(self, stop: Stop) -> Effort:
@@ -402,7 +408,8 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
-        return {"C": model.objective.C, "multi_class": model.multi_class}
+        parameters = {"C": model.objective.C, "multi_class": model.multi_class}
+        return parameters | model.objective.penalty
 
     def _keep_made(self, model: LinearModel) -> None:
         """A model that was made elsewhere."""
@@ -515,10 +522,17 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return tags
 
     def _check_penalty(self) -> None:
-        if self.penalty != "l2":
+        loss = loss_from(self.loss)
+        if self.penalty not in self._penalties or (self.penalty != "l2" and not loss.smooth):
             raise ValueError(
                 f"Unsupported set of arguments: penalty={self.penalty!r}, loss={self.loss!r}, "
-                f"dual={self.dual!r}: the penalty here is 1/2 |w|^2, penalty='l2'"
+                f"dual={self.dual!r}: there is {' and '.join(self._penalties)}, the l1 norm for "
+                "smooth losses alone"
+            )
+        if self.penalty == "l1" and self.dual is True:
+            raise ValueError(
+                f"Unsupported set of arguments: penalty='l1', loss={self.loss!r}, dual=True: the "
+                "l1 penalty is solved in the primal"
             )
 
     def _bias(self) -> Bias:

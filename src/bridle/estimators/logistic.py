@@ -30,6 +30,9 @@ class LogisticRegression(LinearSVC):
     Parameters
     ----------
     C : weight of the losses against 1/2 |w|^2.
+    penalty : "l2"; "l1", |w|_1 instead of 1/2 |w|^2, or "elasticnet", l1_ratio |w|_1 +
+        (1 - l1_ratio)/2 |w|^2, which make many weights 0: of two classes, or of several with
+        multi_class "ovr" or "ovo". Their solver is "cd".
     tol : the certified relative duality gap (P - D) / P at which to stop.
     fit_intercept, bias : bias=None follows fit_intercept: "free", an intercept without a penalty,
         as scikit-learn's, or "none"; "regularised" makes it the weight of a constant feature of
@@ -44,6 +47,7 @@ class LogisticRegression(LinearSVC):
     """
 
     loss = "logistic"
+    _penalties = ("l2", "l1", "elasticnet")
     probability = False
     device: Where = "cpu"
 
@@ -52,6 +56,7 @@ class LogisticRegression(LinearSVC):
         C: float = 1.0,
         *,
         penalty: str = "l2",
+        l1_ratio: float | None = None,
         dual: bool | str = "auto",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
@@ -74,6 +79,7 @@ class LogisticRegression(LinearSVC):
     ) -> None:
         self.C = C
         self.penalty = penalty
+        self.l1_ratio = l1_ratio
         self.dual = dual
         self.solver = solver
         self.tol = tol
@@ -121,6 +127,7 @@ class LogisticRegression(LinearSVC):
             objective.C, fit_intercept=objective.bias != "none",
             bias=None if objective.bias == "free" else objective.bias,
             intercept_scaling=objective.bias_scale, multi_class=model.multi_class,  # type: ignore[arg-type]
+            **objective.penalty,
         )  # fmt: skip
         estimator._keep_made(model)
         return estimator

@@ -24,6 +24,7 @@ from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
 from bridle.objective.point import Point
 from bridle.problems.linear import LinearProblem
+from bridle.problems.penalised import PenalisedProblem
 from bridle.rows.homes import MEMORY, home_of
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -64,7 +65,11 @@ def certify(
 
 
 def certify_weights(
-    problem: LinearProblem, w: ArrayLike, b: float = 0.0, *, max_seconds: float = 60.0
+    problem: LinearProblem | PenalisedProblem,
+    w: ArrayLike,
+    b: float = 0.0,
+    *,
+    max_seconds: float = 60.0,
 ) -> Certificate:
     """The same for a problem that is there already."""
     primal = problem.primal(w, b)
@@ -106,7 +111,7 @@ def certify_model(
     objective: Any = model.objective
     task = Task(
         objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
-        cost=model.info.get("cost"),
+        cost=model.info.get("cost"), **objective.penalty,
     )  # fmt: skip
     known = Labels(model.classes, np.full(len(model.classes), np.nan), codes)
     each, n = check_weights(sample_weight, len(codes)), len(model.certificates)
@@ -193,7 +198,9 @@ def _certify_table(problem: Any, w: NDArray[np.float64], max_seconds: float) -> 
     return certificate
 
 
-def _best_dual(problem: LinearProblem, primal: float, max_seconds: float) -> Solution:
+def _best_dual(
+    problem: LinearProblem | PenalisedProblem, primal: float, max_seconds: float
+) -> Solution:
     """Raise the dual until its own error is a small part of the gap that it is to measure."""
     deadline = time.perf_counter() + max_seconds
     start: Any = None

@@ -40,6 +40,7 @@ from bridle.models.linear import LinearModel
 from bridle.objective import answers
 from bridle.objective.losses import loss_from
 from bridle.objective.point import Point
+from bridle.problems.penalised import l1_ratio_of
 from bridle.rows.cuda.matrix import fingerprint_on_device, is_on_device
 from bridle.rows.homes import home_of
 from bridle.solving.many import Watcher, without_dual
@@ -243,6 +244,7 @@ def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
         "multi_class": None if task.multi_class in ("ovr", "multinomial") else task.multi_class,
         "class_weight": task.class_weight, "kernel": task.kernel and task.kernel.kernel,
         "warm_start": extras.resumable or None,
+        "penalty": None if task.penalty == "l2" else task.penalty,
     }  # fmt: skip
     unusual = {name: value for name, value in asked.items() if value is not None}
     refuse(way, unusual | extras.wanted)
@@ -470,7 +472,8 @@ def _provenance(
     bias, scale = task.bias, float(task.bias_scale)
     return {
         "objective": Objective(
-            loss.name, float(task.C), bias, scale, weighted, plain(loss.parameters)
+            loss.name, float(task.C), bias, scale, weighted, plain(loss.parameters),
+            l1_ratio_of(task.penalty, task.l1_ratio),
         ),
         "fingerprint": name, "n_rows": problems.n_rows, "zero_based": zero_based, "scale": sizes,
         "info": {

@@ -37,6 +37,7 @@ from bridle.objective.bias import Bias
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.objective.scaling import lam_to_C
 from bridle.problems.linear import LinearProblem
+from bridle.problems.penalised import PenalisedProblem, l1_ratio_of
 from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_place
 from bridle.rows.cuda.matrix import is_on_device
@@ -88,7 +89,8 @@ class Task:
 
     class_weight: multiplies C for the rows of a class, in every problem. cost: of confusing one
     class with another, true class first, for "crammer_singer". kernel: None is a linear machine.
-    lam: instead of C, that of lam/2 |w|^2 + mean loss.
+    lam: instead of C, that of lam/2 |w|^2 + mean loss. penalty: "l2", "l1" or "elasticnet", whose
+    l1 norm counts l1_ratio: see `bridle.problems.penalised`.
     """
 
     C: float = 1.0
@@ -100,6 +102,8 @@ class Task:
     cost: ArrayLike | None = None
     kernel: KernelChoice | None = None
     lam: float | None = None
+    penalty: str = "l2"
+    l1_ratio: float | None = None
 
     def settled(self, n_rows: int) -> Task:
         """The same with its C, now that the number of rows is known."""
@@ -121,8 +125,17 @@ def linear_problem(
     sample_weight: ArrayLike | None = None,
     n_threads: int | None = None,
     device: Where = "cpu",
-) -> LinearProblem:
+) -> Any:
     """One problem of labels -1 and +1, wherever the rows are."""
+    ratio = l1_ratio_of(task.penalty, task.l1_ratio)
+    if ratio > 0:
+        if device == "cuda" or is_on_device(rows):
+            raise DeviceError(f'a GPU has no penalty="{task.penalty}": it is for the processor')
+        assert y is not None
+        return PenalisedProblem(
+            rows, y, task.C, l1_ratio=ratio, sample_weight=sample_weight, n_threads=n_threads,
+            **task.formula,
+        )  # fmt: skip
     return LinearProblem(
         rows,
         y,
@@ -257,11 +270,12 @@ class AgainstRest(_InMemory):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         chosen = None
-        if self.device == "auto" and not is_on_device(self.X):
+        elsewhere = self.device == "auto" and self.task.penalty == "l2"
+        if elsewhere and not is_on_device(self.X):
             loss = loss_from(self.task.loss)
             chosen = place("auto", self.X, self.task.C, loss, len(self), self.n_threads)
             self.device = chosen.device
-        self.base = linear_problem(
+        self.base: Any = linear_problem(
             self.X, self.signs(0), self.task, sample_weight=self.costs, n_threads=self.n_threads,
             device=self.device,
         )  # fmt: skip
@@ -274,7 +288,7 @@ class AgainstRest(_InMemory):
         """Problems that may be solved at a time: few, where all of them share a GPU."""
         return SHARING if self.base.place.startswith("cuda") else len(self) * 1024
 
-    def problem(self, k: int) -> LinearProblem:  # noqa: D102
+    def problem(self, k: int) -> Any:  # noqa: D102
         if len(self) == 1:
             return self.base
         return self.base.variant(y=self.signs(k))
@@ -291,7 +305,7 @@ class PairOfClasses(_InMemory):
     def rows_of(self, k: int) -> Indices:  # noqa: D102
         return rows_of_pair(self.codes(), self.sides(k), self._weights)
 
-    def problem(self, k: int) -> LinearProblem:  # noqa: D102
+    def problem(self, k: int) -> Any:  # noqa: D102
         rows = self.rows_of(k)
         return linear_problem(
             self.X[rows], self.signs(k, rows), self.task, sample_weight=self._weights[rows],
@@ -555,6 +569,15 @@ def problems_in_memory(
         "ovr": AgainstRest, "ovo": PairOfClasses, "crammer_singer": Jointly,
         "multinomial": Multinomially if labels.n_classes > 2 else AgainstRest,
     }  # fmt: skip
+    if (
+        task.penalty != "l2"
+        and task.multi_class not in ("ovr", "ovo")
+        and (task.multi_class == "crammer_singer" or labels.n_classes > 2)
+    ):
+        raise ValueError(
+            f'multi_class="{task.multi_class}" has no penalty="{task.penalty}": choose "ovr" or '
+            '"ovo"'
+        )
     if task.multi_class == "multinomial" and loss_from(task.loss).name != "logistic":
         raise ValueError(
             f'multi_class="multinomial" has the loss "logistic", not "{loss_from(task.loss).name}"'

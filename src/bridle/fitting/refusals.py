@@ -56,7 +56,8 @@ WAYS: dict[str, Way] = {
     "disk": Way(
         "{name} {why}; these are on disk",
         _same(
-            _NEEDS_ROWS, "multi_class", "class_weight", "warm_start", "store_dual", "probability",
+            _NEEDS_ROWS, "penalty",
+            "multi_class", "class_weight", "warm_start", "store_dual", "probability",
             "sparse_coef", "early_stopping", "scale", "folds", "search_c", "kernel", *_OF_KERNELS,
             "epochs_a_priori",
         )
@@ -68,6 +69,7 @@ WAYS: dict[str, Way] = {
         "{name} is not available on a cluster: {why}",
         {
             "multi_class": "the classes are solved one against the rest",
+            "penalty": "coordinate descent needs a copy of the columns of all rows",
             "scale": "no worker knows the others' largest values: scale the rows before they are "
             "converted",
             "sparse_coef": "the weights arrive dense; call `sparsify()` after the fit",

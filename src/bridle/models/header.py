@@ -24,7 +24,8 @@ CLASS_DTYPES = (
 class Objective:
     """What was minimised: 1/2 |w|^2 + C sum_i weight_i loss(p_i).
 
-    parameters: of the loss, where they are not its defaults or it has any.
+    parameters: of the loss, where they are not its defaults or it has any. l1_ratio: where it is
+    not 0, the penalty is l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2 instead.
     """
 
     loss: str = "hinge"
@@ -33,6 +34,14 @@ class Objective:
     bias_scale: float = 1.0
     weighted: bool = False  # by weights that the file does not hold; see info["class_weight"]
     parameters: dict[str, Any] = field(default_factory=dict)
+    l1_ratio: float = 0.0
+
+    @property
+    def penalty(self) -> dict[str, Any]:
+        """What `Task` calls it."""
+        if self.l1_ratio in (0, 1):
+            return {"penalty": "l1" if self.l1_ratio else "l2"}
+        return {"penalty": "elasticnet", "l1_ratio": self.l1_ratio}
 
     @property
     def formula(self) -> Loss:
@@ -46,7 +55,8 @@ class Objective:
             "loss": self.loss, "C": json_number(self.C), "bias": self.bias,
             "bias_scale": self.bias_scale, "weighted": self.weighted,
         }  # fmt: skip
-        return fields | ({"parameters": self.parameters} if self.parameters else {})
+        further = {"parameters": self.parameters, "l1_ratio": self.l1_ratio}
+        return fields | {name: value for name, value in further.items() if value}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -55,6 +65,7 @@ class Objective:
             loss=string(fields["loss"]), C=float(fields["C"]), bias=string(fields["bias"]),
             bias_scale=float(fields["bias_scale"]), weighted=bool(fields["weighted"]),
             parameters=dict(fields.get("parameters", {})),
+            l1_ratio=float(fields.get("l1_ratio", 0.0)),
         )  # fmt: skip
 
 

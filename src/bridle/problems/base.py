@@ -14,6 +14,7 @@ from bridle.objective.point import Iterate
 WEIGHTS = "weights"  # one weight for each feature, and a loss for each row
 KERNEL = "kernel"  # the values of a Mercer kernel
 ORACLE = "oracle"  # the most violated constraint of each row
+COLUMNS = "columns"  # a penalty with an l1 norm, and columns in memory
 CLASSES = "classes"  # the scores of all classes, in one logistic loss
 
 

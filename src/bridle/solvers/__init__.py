@@ -19,7 +19,7 @@ from bridle.solvers.base import Iterates, Solver
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
-        "multinomial_newton:MultinomialNewton",
+        "multinomial_newton:MultinomialNewton", "cd:CoordinateDescent",
     ),
     "dcd": ("dcd:DualCoordinateDescent",),
     "interior-point": ("interior_point:InteriorPoint",),
@@ -40,6 +40,7 @@ REGISTRY: dict[str, tuple[str, ...]] = {
     "svmperf": ("svmperf:SvmPerf",),
     "ocas": ("ocas:Ocas",),
     "newton": ("newton:Newton", "multinomial_newton:MultinomialNewton"),
+    "cd": ("cd:CoordinateDescent",),
     "cg": ("cg:ConjugateGradients",),
     "qp": ("qp:QuadraticProgramme",),
     "n-slack": ("n_slack:NSlack",),

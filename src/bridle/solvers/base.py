@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from bridle.objective.losses import Loss
 from bridle.objective.point import Iterate
-from bridle.problems.base import CLASSES, KERNEL, ORACLE, WEIGHTS, Problem
+from bridle.problems.base import CLASSES, COLUMNS, KERNEL, ORACLE, WEIGHTS, Problem
 from bridle.rows.base import DESCENT, PASSES, RANGES, ROUNDS, SCORES, STEPS
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ NEEDS = {
     WEIGHTS: "a linear problem with a loss for each row",
     KERNEL: "a Mercer kernel",
     ORACLE: "an oracle for the most violated constraints",
+    COLUMNS: "an l1 penalty, and the columns of rows in memory",
     CLASSES: "all classes in one logistic loss",
     STEPS: "all rows in memory, to visit them in an order of its own",
     SCORES: "the scores of all rows at once",
