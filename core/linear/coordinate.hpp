@@ -311,7 +311,8 @@ private:
         promised +=
             slopes_[j] * steps_[k] + penalty(j).value(w_[j] + steps_[k]) - penalty(j).value(w_[j]);
       }
-    // Near the optimum what is promised is less than rounding: the step is then as good as its model.
+    // Near the optimum what is promised is less than rounding: the step is then as good as its
+    // model.
     const double slack = 1e-14 * (losses_ + report_.primal);
     if (!(promised < slack))
       return;
