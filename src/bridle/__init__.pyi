@@ -75,9 +75,9 @@ from bridle.problems.kernel import Expansion as Expansion
 from bridle.problems.kernel import KernelProblem as KernelProblem
 from bridle.problems.linear import LinearProblem as LinearProblem
 from bridle.problems.penalised import PenalisedProblem as PenalisedProblem
-from bridle.fitting.l1_path import C_min as C_min
-from bridle.fitting.l1_path import l1_path as l1_path
-from bridle.fitting.l1_path import lambda_max as lambda_max
+from bridle.fitting.sparse_path import C_min as C_min
+from bridle.fitting.sparse_path import l1_path as l1_path
+from bridle.fitting.sparse_path import lambda_max as lambda_max
 from bridle.problems.multinomial import MultinomialProblem as MultinomialProblem
 from bridle.rows.cluster.dask_rows import DaskRows as DaskRows
 from bridle.rows.disk.stored import StoredRows as StoredRows
