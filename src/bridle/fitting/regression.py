@@ -47,7 +47,7 @@ class TargetProblem(Problems):
         )  # fmt: skip
         self.n_rows, self.n_features = base.n_rows, base.n_features
         super().__init__(task.settled(self.n_rows), NO_CLASSES)
-        self.base = base if task.lam is None else base.variant(C=self.task.C)
+        self.base: LinearProblem = base if task.lam is None else base.variant(C=self.task.C)
         if hasattr(base.rows, "facts"):  # of a cluster
             self.facts = base.rows.facts
 
