@@ -136,9 +136,20 @@ def plain_docstring(
 
     Formulas set off by indentation become literal blocks, and what is said of a parameter, in a
     section with a line below its title or as "name: ...", an item of a list.
+    Examples stay as they are.
     """
     parameters = _parameters(value)
-    lines[:] = _restructured(_split(lines, parameters), parameters)
+    lines[:] = _around_examples(lines, parameters)
+
+
+def _around_examples(lines: list[str], parameters: set[str]) -> list[str]:
+    """What stands before and after them: they end at an empty line."""
+    begins = (k for k, line in enumerate(lines) if line.startswith(">>> "))
+    begin = next(begins, len(lines))
+    end = next((k for k in range(begin, len(lines)) if not lines[k].strip()), len(lines))
+    before = _restructured(_split(lines[:begin], parameters), parameters)
+    after = _around_examples(lines[end:], parameters) if end < len(lines) else []
+    return [*before, *lines[begin:end], "", *after]
 
 
 def _parameters(value: Any) -> set[str]:

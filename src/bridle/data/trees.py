@@ -65,6 +65,11 @@ def read_trees(text: str) -> list[Tree]:
     """Trees in brackets, as in the Penn treebank: (S (NP (DT the) (NN cat)) (VP (VBZ runs))).
 
     A bracket without a label around a tree is left out.
+
+    Examples
+    --------
+    >>> bridle.read_trees("(S (NP (DT the) (NN cat)) (VP (VBZ runs)))")[0].words
+    ['the', 'cat', 'runs']
     """
     trees: list[Tree] = []
     open_: list[tuple[str, list[Tree | str]]] = []

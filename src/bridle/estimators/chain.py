@@ -38,6 +38,13 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
     After fit: classes_, coef_ (n_features x n_classes), intercept_, transitions_ (previous label
     first), start_, end_, vocabulary_ (None for matrices), certificate_, trace_, status_,
     message_, n_iter_, model_.
+
+    Examples
+    --------
+    >>> X = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]]
+    >>> model = bridle.ChainSVM().fit(X, [["D", "N"], ["D", "N"]])
+    >>> list(model.predict([[["w=the"], ["w=dog"]]])[0])
+    ['D', 'N']
     """
 
     model_: ChainModel

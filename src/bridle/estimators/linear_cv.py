@@ -71,6 +71,13 @@ class LinearSVCCV(LinearSVC):
         the best of those that the most folds have tried.
     n_solves_ : problems that were solved; the others of n_folds * n_Cs * n_problems were certified
         by a neighbour's solution.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> search = bridle.LinearSVCCV(Cs=[0.1, 1.0], cv=3).fit(X, y)
+    >>> search.C_ in (0.1, 1.0)
+    True
     """
 
     warm_start = False  # C differs from fit to fit

@@ -44,6 +44,13 @@ class LogisticRegression(LinearSVC):
     All others, and the attributes, as in LinearSVC; `predict_proba` is there after every fit: of
     two classes 1 / (1 + exp(-(w.x + b))), of more the softmax of the scores; with "ovr" the former
     of each function, divided by the sum.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> model = bridle.LogisticRegression().fit(X, y)
+    >>> model.predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     loss = "logistic"

@@ -49,6 +49,13 @@ class MulticlassSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[
     classes_, certificate_, trace_, status_, message_, n_iter_.
     (Crammer & Singer, "On the algorithmic implementation of multiclass kernel-based vector
     machines", JMLR 2001.)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bridle.MulticlassSVC(C=1.0).fit(X, y).coef_.shape
+    (3, 4)
     """
 
     _model_kind = "linear"

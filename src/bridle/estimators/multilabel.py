@@ -36,6 +36,12 @@ class MultilabelSVC(Structural, BaseEstimator):  # type: ignore[misc]
 
     After fit: model_, coef_ (n_labels x n_features), intercept_, pairs_ (None without them),
     certificate_, trace_, status_, message_, n_iter_.
+
+    Examples
+    --------
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]
+    >>> bridle.MultilabelSVC(C=10.0).fit(X, [[0, 1], [1, 0], [1, 1], [0, 0]]).predict(X[:1])
+    array([[0, 1]]...)
     """
 
     model_: MultilabelModel

@@ -62,6 +62,16 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     n_rows_seen_ : how many rows were learned from.
     certificate_, certificates_ : only after `certify`, until the model learns again: how far from
         the optimum it is on the rows that were given there. Of rows that are gone nothing is known.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(2_000, seed=0)
+    >>> model = bridle.OnlineSVC(lam=1e-4)
+    >>> for begin in range(0, 2_000, 500):
+    ...     rows = slice(begin, begin + 500)
+    ...     model = model.partial_fit(X[rows], y[rows], classes=[-1, 1])
+    >>> model.progressive_error_ < 0.2
+    True
     """
 
     classes_: NDArray[Any]

@@ -102,6 +102,13 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
     certificate_, trace_, status_, message_, n_iter_ : how good the fit is, and how it came about.
     n_queries_, n_skipped_ : queries, and those among them that cannot be ranked wrong, since their
         documents are all relevant or all not (for pairs: of one grade). They have no loss.
+
+    Examples
+    --------
+    >>> X, y = [[3.0], [1.0], [2.0], [0.0]], [1, 0, 1, 0]
+    >>> model = bridle.RankSVM("map").fit(X, y, qid=[1, 1, 2, 2])
+    >>> model.score(X, y, qid=[1, 1, 2, 2])
+    1.0
     """
 
     coef_: Array
@@ -262,6 +269,12 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
         set so that as many training rows are called positive as there are.
 
     All others, and the attributes, as in RankSVM; classes_, intercept_.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(300, seed=0)
+    >>> bridle.MultivariateSVC("f1").fit(X, y).certificate_.relative_gap <= 0.01
+    True
     """
 
     def __init__(

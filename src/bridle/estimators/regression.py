@@ -159,6 +159,13 @@ class LinearSVR(LinearRegressor):
         feature of value `intercept_scaling`, as in scikit-learn's and LIBLINEAR's) or "none";
         "free" leaves the intercept unpenalised.
     Others, and the attributes, as in LinearSVC and LinearRegressor.
+
+    Examples
+    --------
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> model = bridle.LinearSVR(C=10.0).fit(X, [0.0, 2.0, 4.0, 6.0])
+    >>> model.certificate_.relative_gap <= 1e-3
+    True
     """
 
     def __init__(
@@ -229,6 +236,13 @@ class QuantileRegressor(LinearRegressor):
     fit_intercept : the intercept has no penalty.
     tol : the certified relative duality gap (P - D) / P at which to stop.
     Others, and the attributes, as in LinearSVC and LinearRegressor.
+
+    Examples
+    --------
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> model = bridle.QuantileRegressor(quantile=0.9).fit(X, [0.0, 2.0, 4.0, 6.0])
+    >>> model.coef_.shape
+    (1,)
     """
 
     def __init__(
@@ -290,6 +304,13 @@ class Ridge(LinearRegressor):
     tol : the certified relative duality gap (P - D) / P at which to stop.
     Others, and the attributes, as in LinearSVC and LinearRegressor; `dual_gap_` is in the unit of
     the objective above, `certificate_` in that of 1/2 |w|^2 + C |t - X w - b|^2.
+
+    Examples
+    --------
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> model = bridle.Ridge(alpha=1.0).fit(X, [0.0, 2.0, 4.0, 6.0])
+    >>> print(f"{model.coef_[0]:.3f}")  # sum of (x - mean)(y - mean) over sum of (x - mean)^2 + 1
+    1.667
     """
 
     def __init__(

@@ -138,6 +138,13 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     status_, message_, place_, classes_, n_features_in_, feature_names_in_ : as in LinearSVC.
 
     Rows with a negative sample_weight do not count, as those of weight 0, and as in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> bridle.SVC(C=10.0, gamma=2.0).fit(X, y).score(X, y)
+    1.0
     """
 
     classes_: NDArray[Any]

@@ -38,6 +38,13 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
     `bridle.solve`.
 
     After fit: model_, grammar_, coef_, certificate_, trace_, status_, message_, n_iter_.
+
+    Examples
+    --------
+    >>> trees = bridle.read_trees("(S (NP (DT the) (NN cat)) (VP (VBZ runs)))")
+    >>> model = bridle.TreeSVM().fit([tree.words for tree in trees], trees)
+    >>> print(model.predict([["the", "dog", "runs"]])[0])
+    (S (NP (DT the) (NN dog)) (VP (VBZ runs)))
     """
 
     model_: TreeModel

@@ -214,6 +214,13 @@ def path(
     order of C, each as soon as those of smaller C are known.
     Ctrl-C ends the path, and is then raised with the path so far as its `solution`;
     interrupt="return" returns that instead.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> found = bridle.path(X, y, 0.01, 1.0, gap=0.1)
+    >>> all(found.at(C)[1].relative_gap <= 0.1 for C in (0.01, 0.1, 1.0))
+    True
     """
     if not 0 < C_min <= C_max < math.inf:
         raise ValueError(f"need 0 < C_min <= C_max < inf, got {C_min} and {C_max}")

@@ -56,6 +56,14 @@ def certify(
     bias: how the tool that made w treats its intercept: "regularised" (LIBLINEAR, scikit-learn's
     LinearSVC), "free" (scikit-learn's SGDClassifier, LIBSVM, SVM-light), or "none". Without it,
     "none" if b is 0, and "regularised" else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> found = bridle.certify(np.zeros(X.shape[1]), X, y, C=0.1)  # of no weights at all
+    >>> round(found.primal, 6), found.relative_gap > 0.1
+    (50.0, True)
     """
     if bias is None:
         bias = "regularised" if b != 0 else "none"

@@ -70,7 +70,17 @@ def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
 
 
 def load_model(path: StrPath) -> Any:
-    """Read a model of any kind; ModelError says what is wrong with a file that is none."""
+    """Read a model of any kind; ModelError says what is wrong with a file that is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     bridle.LinearSVC().fit(X, y).save(f"{folder}/a.model")
+    ...     bridle.load_model(f"{folder}/a.model").predict(X[:1]) == y[:1]
+    array([ True])
+    """
     name, content = os.fsdecode(path), read_container(path)
     if content.kind not in KINDS:
         raise ModelError(

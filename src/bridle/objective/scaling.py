@@ -10,12 +10,24 @@ from bridle.objective import rounding
 
 
 def lam_to_C(lam: float, n_rows: int) -> float:  # noqa: N802
-    """The C of 1/2 |w|^2 + C sum loss that equals lam/2 |w|^2 + 1/m sum loss: 1 / (m lam)."""
+    """The C of 1/2 |w|^2 + C sum loss that equals lam/2 |w|^2 + 1/m sum loss: 1 / (m lam).
+
+    Examples
+    --------
+    >>> bridle.lam_to_C(1e-4, 20_000)
+    0.5
+    """
     return 1.0 / (n_rows * lam)
 
 
 def C_to_lam(C: float, n_rows: int) -> float:  # noqa: N802
-    """The lam of lam/2 |w|^2 + 1/m sum loss that equals 1/2 |w|^2 + C sum loss: 1 / (m C)."""
+    """The lam of lam/2 |w|^2 + 1/m sum loss that equals 1/2 |w|^2 + C sum loss: 1 / (m C).
+
+    Examples
+    --------
+    >>> bridle.C_to_lam(0.5, 20_000)
+    0.0001
+    """
     return 1.0 / (n_rows * C)
 
 

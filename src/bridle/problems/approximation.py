@@ -91,7 +91,15 @@ class KernelFeatures:
 
 
 class Nystrom(KernelFeatures):
-    """Features from landmarks, which are rows of X."""
+    """Features from landmarks, which are rows of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> bridle.Nystrom(X, 10, gamma=0.5).transform(X[:5]).shape
+    (5, 10)
+    """
 
     def __init__(
         self,
@@ -169,7 +177,15 @@ class Nystrom(KernelFeatures):
 
 
 class RandomFeatures(KernelFeatures):
-    """Random Fourier features of the rbf kernel."""
+    """Random Fourier features of the rbf kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> bridle.RandomFeatures(X, 10, gamma=0.5).transform(X[:5]).shape
+    (5, 10)
+    """
 
     def __init__(
         self, X: Any, n_components: int = 500, *, gamma: float | str = "scale", seed: int = 0

@@ -120,6 +120,12 @@ class KernelProblem(Problem):
     function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
     device: where kernel values are computed: "cpu"; "cuda", a GPU, where X is copied to; "auto",
     what is predicted to take less time.
+
+    Examples
+    --------
+    >>> problem = bridle.KernelProblem([[0.0], [1.0]], [-1, 1], C=1.0, kernel="rbf", gamma=1.0)
+    >>> bridle.solve(problem).converged
+    True
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})

@@ -64,6 +64,13 @@ def solve(
     stop, has its own primal value and the best dual value; the records of the trace have the best
     primal value, `primal`, and the iterate's, `primal_now`. Either way a free bias is the best one
     for the weights, and what has no length, such as a perceptron, is taken at its best scale.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.solve(problem, "dcd", stop=bridle.Gap(1e-4) | bridle.Seconds(60))
+    >>> found.converged, found.certificate.relative_gap <= 1e-4
+    (True, True)
     """
     check_keep(keep)
     check_interrupt(interrupt)

@@ -145,6 +145,11 @@ class Gap(Stop):
     """Stop at a certified relative duality gap of at most `tol`.
 
     relative_to: "primal" is (P - D) / P; "dual" is P / D - 1, which bounds (P - P*) / P*.
+
+    Examples
+    --------
+    >>> bridle.Gap(1e-4) | bridle.Seconds(60)  # whichever comes first
+    AnyOf(parts=(Gap(tol=0.0001, relative_to='primal'), Seconds(s=60)))
     """
 
     tol: float

@@ -72,6 +72,13 @@ def explain(model: Any, feature_names: Sequence[Any] | None = None, n: int = 10)
     a ChainSVM, the weights of the features of a position for each label, transitions aside.
     feature_names: one for each feature of the linear model; without them, what the pipeline calls
     them, or the data frame that it was fitted on, or numbers.
+
+    Examples
+    --------
+    >>> model = bridle.LinearSVC().fit([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
+    >>> found = bridle.explain(model, ["barks", "purrs"])
+    >>> found.sides[0].label, found.sides[0].towards[0][0]
+    ('dog', 'purrs')
     """
     model, feature_names = _unwrapped(model, feature_names)
     coef, intercept, classes, multi_class = _parts(model)

@@ -27,7 +27,14 @@ def epochs_a_priori(
     patience: int = 5,
     seed: int = 0,
 ) -> Solution:
-    """Train on all rows for as many epochs as was best on a subsample: see `best_epochs`."""
+    """Train on all rows for as many epochs as was best on a subsample: see `best_epochs`.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(1_000, seed=0), C=0.1)
+    >>> bridle.epochs_a_priori(problem).w.shape
+    (47236,)
+    """
     epochs = best_epochs(
         problem, solver, sample=sample, max_epochs=max_epochs, patience=patience, seed=seed
     )
@@ -90,6 +97,13 @@ def check_gradient(
     """The largest error of the gradient against central differences, relative to its length.
 
     Along random directions. A kink within a step of w shows up as an error: choose another w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(200, seed=0), C=0.1)
+    >>> bridle.check_gradient(problem, np.zeros(47_236)) < 1e-4
+    True
     """
     rng = np.random.default_rng(seed)
     w = np.asarray(w, np.float64)
@@ -125,7 +139,16 @@ class MarginReport:
 
 
 def margin_report(problem: LinearProblem, w: ArrayLike, b: float, alpha: ArrayLike) -> MarginReport:
-    """The width of the margin, where the rows lie about it, and the number of support vectors."""
+    """The width of the margin, where the rows lie about it, and the number of support vectors.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.solve(problem)
+    >>> report = bridle.margin_report(problem, found.w, found.b, found.alpha)
+    >>> report.beyond + report.inside + report.misclassified
+    500
+    """
     length = float(np.linalg.norm(np.asarray(w, np.float64)))
     slack = np.maximum(0.0, 1.0 - problem.y * problem.scores(w, b))
     # A support vector at its margin is there up to rounding.

@@ -19,6 +19,10 @@ def check_loss(loss: Loss) -> None:
     Looked at on a grid of margins and costs: `value` is convex, not negative, and never rises (or
     is least at 0, of residuals); `slope` is minus its subgradient; C slope lies within the box;
     `dual_value` is the least of C value(p) + alpha p over all p, at slopes and between them.
+
+    Examples
+    --------
+    >>> bridle.check_loss(bridle.SquaredHinge())  # an error says what is wrong
     """
     p = np.unique(np.append(MARGINS, loss.target))
     value, slope = _numbers(loss, "value", p), _numbers(loss, "slope", p)

@@ -66,6 +66,12 @@ def calibrate_rate(
     """The rate eta_0 to start with: slightly below the one that most reduces the loss.
 
     See `rate_costs`.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.calibrate_rate(problem, rate="constant") > 0
+    True
     """
     costs = rate_costs(
         problem, rates, sample=sample, seed=seed, w=w, b=b, rate=rate, batch=batch,
