@@ -171,9 +171,10 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         "kernel": rbf(), "rows": dense(), "squared_norms": ones(), "centres": csr(3),
         "centre_norms": ones(3), "out": np.ones((N, 3)), "n_threads": 2}),
     "smo": (steps.smo, lambda: {
-        "kernel": rbf(), "rows": csr(), "squared_norms": ones(), "signed_cost": signs(),
-        "alpha": np.zeros(N), "scores": np.zeros(N), "free_bias": True, "set_size": 4,
-        "cache_bytes": 10_000, "n_threads": 2}),
+        "kernel": rbf(), "rows": csr(), "squared_norms": ones(), "linear": signs(),
+        "lower": -ones(), "upper": ones(), "ridge": ones(), "tube": 0.1, "free_bias": True,
+        "coefficients": np.zeros(N), "scores": np.zeros(N), "set_size": 4, "cache_bytes": 10_000,
+        "n_threads": 2}),
     "kernel_sgd": (steps.kernel_sgd, lambda: {
         "kernel": rbf(), "rows": csr(), "squared_norms": ones(), "signed_weight": signs(),
         "start": np.zeros(N), "squared_norm": 0.0, "steps_before": 0, "lam": 0.1,
@@ -378,7 +379,9 @@ def test_features_that_hold_themselves() -> None:
     ("sgd_qn", {"rows": csr(0), "signed_weight": np.ones(0)}, "no rows"),
     ("norma", {"tau": 2**50}, "more than this machine can hold"),
     ("smo", {"rows": csr(0), **dict.fromkeys(
-        ("squared_norms", "signed_cost", "alpha", "scores"), np.ones(0))}, "no rows"),
+        ("squared_norms", "linear", "lower", "upper", "ridge", "coefficients", "scores"),
+        np.ones(0))}, "no rows"),
+    ("smo", {"lower": np.full(N, 2.0)}, "lower bound above the upper"),
     ("scores", {"rows": beyond()}, "column index 1000000000, outside 0..3"),
     ("label_sets", {"scores": np.full((N, 3), np.nan)}, "contain NaN"),
     ("Rng.below", {"n": 0}, "at least 1"),

@@ -162,8 +162,8 @@ def smo_steps(problem, set_size, cache_bytes):
     """What the solver runs, from zero."""
     zeros = np.zeros(problem.n_rows)
     return _core.steps.smo(
-        problem.core_kernel, problem.rows.view, problem.squared_norms, problem.signed_cost, zeros,
-        zeros, problem.bias == "free", set_size, cache_bytes, 1,
+        problem.core_kernel, problem.rows.view, problem.squared_norms, *problem.dual_form,
+        problem.bias == "free", zeros, zeros, set_size, cache_bytes, 1,
     )  # fmt: skip
 
 
@@ -176,8 +176,8 @@ def test_scores_of_rows_left_out_follow_when_these_come_back(bias):
         left_out.append(400 - steps.run(60).n_active)
         steps.unshrink()
         kept = steps.run(1).dual  # summed from the scores of all rows
-        steps.alpha(alpha)
-        assert kept == pytest.approx(problem.dual(alpha), rel=1e-8)
+        steps.coefficients(alpha)
+        assert kept == pytest.approx(problem.dual(alpha * problem.y), rel=1e-8)
     assert max(left_out) > 200
 
 

@@ -88,23 +88,34 @@ void expect_square(const Kernel &kernel, const PyRows &rows) {
 }
 
 std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
-                              Vector<double> squared_norms, Vector<double> signed_cost,
-                              Vector<double> alpha, Vector<double> scores, bool free_bias,
-                              int64_t set_size, int64_t cache_bytes, int n_threads) {
+                              Vector<double> squared_norms, Vector<double> linear,
+                              Vector<double> lower, Vector<double> upper,
+                              std::optional<Vector<double>> ridge, double tube, bool free_bias,
+                              Vector<double> coefficients, Vector<double> scores, int64_t set_size,
+                              int64_t cache_bytes, int n_threads) {
   expect_size(squared_norms, n_rows(rows), "squared_norms");
-  expect_size(signed_cost, n_rows(rows), "signed_cost");
-  expect_size(alpha, n_rows(rows), "alpha");
+  expect_size(linear, n_rows(rows), "linear");
+  expect_size(lower, n_rows(rows), "lower");
+  expect_size(upper, n_rows(rows), "upper");
+  if (ridge)
+    expect_size(*ridge, n_rows(rows), "ridge");
+  expect_size(coefficients, n_rows(rows), "coefficients");
   expect_size(scores, n_rows(rows), "scores");
   expect_rows(rows);
   expect_square(kernel, rows);
+  for (int64_t i = 0; i < n_rows(rows); ++i)
+    if (!(lower.data()[i] <= upper.data()[i]))
+      throw std::invalid_argument("row " + std::to_string(i) + " has a lower bound above the upper");
+  const SmoDual dual{linear.data(), lower.data(), upper.data(), ridge ? ridge->data() : nullptr,
+                     tube, free_bias};
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Smo> {
         using T = typename std::decay_t<decltype(r)>::Value;
         if (cache_bytes < 2 * n_rows(rows) * static_cast<int64_t>(sizeof(T)))
           throw std::invalid_argument("the cache must hold two kernel rows");
-        return std::make_unique<SmoOn<T>>(make_source<T>(kernel, r, squared_norms.data()),
-                                          signed_cost.data(), alpha.data(), scores.data(),
-                                          free_bias, set_size, cache_bytes, n_threads);
+        return std::make_unique<SmoOn<T>>(make_source<T>(kernel, r, squared_norms.data()), dual,
+                                          coefficients.data(), scores.data(), set_size,
+                                          cache_bytes, n_threads);
       },
       rows.view());
 }
@@ -167,10 +178,10 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
             return s.run(n_sets);
           },
           nb::arg("n_sets"))
-      .def("alpha",
+      .def("coefficients",
            [](const Smo &s, MutableVector<double> out) {
              expect_size(out, s.n_rows(), "out");
-             s.alpha(out.data());
+             s.coefficients(out.data());
            })
       .def("unshrink", &Smo::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def("refresh",
@@ -182,9 +193,11 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
   // Rows and squared norms are read in place: they must outlive the solver. noconvert: a converted
   // copy would be gone by the time it is read.
   steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"),
-            nb::arg("squared_norms").noconvert(), nb::arg("signed_cost"), nb::arg("alpha"),
-            nb::arg("scores"), nb::arg("free_bias"), nb::arg("set_size"), nb::arg("cache_bytes"),
-            nb::arg("n_threads"), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
+            nb::arg("squared_norms").noconvert(), nb::arg("linear"), nb::arg("lower"),
+            nb::arg("upper"), nb::arg("ridge").none(), nb::arg("tube"), nb::arg("free_bias"),
+            nb::arg("coefficients"), nb::arg("scores"), nb::arg("set_size"),
+            nb::arg("cache_bytes"), nb::arg("n_threads"), nb::keep_alive<0, 2>(),
+            nb::keep_alive<0, 3>());
   nb::class_<KernelSgd>(steps, "KernelSgd")
       .def("run", &checked_run<KernelSgd>, nb::arg("n_steps"), nb::arg("rng"))
       .def("coefficients",

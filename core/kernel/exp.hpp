@@ -1,58 +1,65 @@
-// The exponential function of a panel of sixteen numbers.
+// Panels of sixteen numbers, and their exponential function.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+#include <cstring>
 
 namespace bridle {
 
 constexpr int64_t panel_width = 16;
 
-// e^x for x <= 0, sixteen at a time: 2^n times a polynomial in the rest (Cody & Waite). The rest is
-// at most ln(2)/2, where degree 6 and 13 are accurate to the last bit or two.
-[[gnu::always_inline]] inline void exp_panel(float *x) {
-  constexpr float magic = 12582912.0f; // adding it rounds to an integer
-  for (int k = 0; k < panel_width; ++k) {
-    const float z = x[k] < -87.0f ? -87.0f : x[k];
-    const float shifted = z * 1.442695041f + magic;
-    const float n = shifted - magic;
-    const float r = (z - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    const int32_t exponent = std::bit_cast<int32_t>(shifted) << 23;
-    x[k] = std::bit_cast<float>(std::bit_cast<int32_t>(p) + exponent);
-  }
-}
+// e^x = 2^n e^r, |r| <= ln(2)/2, for x <= 0 (Cody & Waite): what it takes for a type of numbers.
+template <class T> struct Exponential;
 
-[[gnu::always_inline]] inline void exp_panel(double *x) {
-  constexpr double magic = 6755399441055744.0;
-  for (int k = 0; k < panel_width; ++k) {
-    const double z = x[k] < -700.0 ? -700.0 : x[k];
-    const double shifted = z * 1.4426950408889634 + magic;
-    const double n = shifted - magic;
-    const double r = (z - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6;
-    double p = 1.0 / 6227020800.0;
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    const int64_t exponent = std::bit_cast<int64_t>(shifted) << 52;
-    x[k] = std::bit_cast<double>(std::bit_cast<int64_t>(p) + exponent);
+template <> struct Exponential<float> {
+  using Bits = int32_t;
+  static constexpr int fraction = 23, degree = 6;
+  static constexpr float least = -87, magic = 12582912; // adding it rounds to an integer
+  static constexpr float log2_e = 1.442695041f, ln2 = 0.693359375f, rest = -2.12194440e-4f;
+};
+
+template <> struct Exponential<double> {
+  using Bits = int64_t;
+  static constexpr int fraction = 52, degree = 13;
+  static constexpr double least = -700, magic = 6755399441055744;
+  static constexpr double log2_e = 1.4426950408889634, ln2 = 6.93145751953125e-1,
+                          rest = 1.42860682030941723212e-6;
+};
+
+// A panel as vectors of so many bytes.
+template <class T, int bytes> struct PanelVectors {
+  typedef T Vector __attribute__((vector_size(bytes)));
+  typedef typename Exponential<T>::Bits Bits __attribute__((vector_size(bytes)));
+  static constexpr int lanes = bytes / static_cast<int>(sizeof(T));
+
+  // change(vector, first) for all vectors of a panel, in place.
+  template <class Change> [[gnu::always_inline]] static void each(T *panel, Change &&change) {
+    for (int first = 0; first < panel_width; first += lanes) {
+      Vector vector;
+      std::memcpy(&vector, panel + first, bytes);
+      change(vector, first);
+      std::memcpy(panel + first, &vector, bytes);
+    }
   }
-}
+
+  // Accurate to the last bit or two.
+  [[gnu::always_inline]] static void exponential(Vector &z) {
+    using E = Exponential<T>;
+    z = z < E::least ? Vector{} + E::least : z;
+    const Vector shifted = z * E::log2_e + E::magic;
+    const Vector n = shifted - E::magic;
+    const Vector r = (z - n * E::ln2) - n * E::rest;
+    T factorial = 1;
+    for (int i = 2; i <= E::degree; ++i)
+      factorial *= static_cast<T>(i);
+    z = Vector{} + 1 / factorial;
+    for (int i = E::degree; i > 0; --i) {
+      factorial /= static_cast<T>(i);
+      z = z * r + 1 / factorial;
+    }
+    z = reinterpret_cast<Vector>(reinterpret_cast<Bits>(z) +
+                                 (reinterpret_cast<Bits>(shifted) << E::fraction));
+  }
+};
 
 } // namespace bridle

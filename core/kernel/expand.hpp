@@ -44,7 +44,7 @@ void expand(const KernelSource<T> &source, std::span<const double> coefficients,
       const int64_t to = std::min(from + centres_at_once, end);
       const std::span<const int64_t> chosen(used.data() + from, to - from);
       pack(chosen, groups[g]);
-      weights[g].assign(groups[g].n_panels() * panel_width, 0.0);
+      weights[g].assign(groups[g].n_padded() * panel_width, 0.0);
       for (int64_t k = 0; k < to - from; ++k)
         weights[g][k] = coefficients[chosen[k]];
     }

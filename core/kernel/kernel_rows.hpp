@@ -43,36 +43,31 @@ public:
   const KernelSource<T> &source() const { return *source_; }
   int64_t cache_peak_bytes() const { return cache_.peak_bytes(); }
 
-  // K(wanted[k], active[p]) for each k and p, from the cache or computed together. Valid until the
-  // next call.
-  std::vector<T *> fetch(const RowNumbers &wanted, const RowNumbers &active) {
-    const auto n_active = static_cast<int64_t>(active.size());
-    std::vector<T *> rows(wanted.size());
-    std::vector<size_t> missing;
-    for (size_t k = 0; k < wanted.size(); ++k) {
+  // Where K(wanted[k], active[p]) is, or will be once `compute` was called for all p, for each k.
+  // Valid until the next call.
+  void prepare(const RowNumbers &wanted, int64_t n_active, std::vector<T *> &rows) {
+    rows.resize(wanted.size());
+    for (size_t k = 0; k < wanted.size(); ++k)
       rows[k] = cache_.find(wanted[k]);
-      if (!rows[k])
-        missing.push_back(k);
-    }
-    if (missing.empty())
-      return rows;
-    RowNumbers centres;
-    std::vector<T *> out;
-    for (const size_t k : missing) {
-      centres.push_back(wanted[k]);
-      out.push_back(rows[k] = cache_.add(wanted[k], n_active));
-    }
-    source_->pack(centres, panels_);
-    const int64_t n_blocks = (n_active + rows_at_once - 1) / rows_at_once;
-    const auto n_values = n_active * static_cast<int64_t>(out.size());
-    for_blocks(n_blocks, threads_for(n_values, n_threads_), [&](int64_t block) {
-      const auto [begin, end] = block_range(n_active, n_blocks, block);
-      std::vector<T *> here(out);
-      for (T *&row : here)
-        row += begin;
-      source_->block(panels_, std::span(active).subspan(begin, end - begin), here.data());
-    });
-    return rows;
+    missing_.clear();
+    out_.clear();
+    for (size_t k = 0; k < wanted.size(); ++k)
+      if (!rows[k]) {
+        missing_.push_back(wanted[k]);
+        out_.push_back(rows[k] = cache_.add(wanted[k], n_active));
+      }
+    if (!out_.empty())
+      source_->pack(missing_, panels_);
+  }
+
+  // The values that were missing, at the columns active[begin..end-1]: other threads may do others.
+  void compute(const RowNumbers &active, int64_t begin, int64_t end) const {
+    if (out_.empty() || begin >= end)
+      return;
+    std::vector<T *> here(out_);
+    for (T *&row : here)
+      row += begin;
+    source_->block(panels_, std::span(active).subspan(begin, end - begin), here.data());
   }
 
   // The active rows become `rows`; place and old_place: where a row is among them, and was, or -1.
@@ -152,6 +147,9 @@ private:
   std::unique_ptr<KernelSource<T>> source_;
   RowCache<T> cache_;
   int n_threads_;
+  // What is to be computed: which rows, where to, and as centres.
+  RowNumbers missing_;
+  std::vector<T *> out_;
   Panels<T> panels_;
 };
 

@@ -18,13 +18,14 @@ struct KernelParameters {
   int degree;
 };
 
-// `apply` turns the inner products of a row and the sixteen centres of a panel into values. Its
-// code becomes part of functions for several kinds of machines: it must be inline, always.
+// `apply` turns the inner products of a row and the sixteen centres of a panel into values, on
+// vectors of so many bytes. Its code becomes part of functions for several kinds of machines: it
+// must be inline, always.
 template <class K>
 concept MercerLike = requires(const K &kernel, double norm, const double *norms, double *values) {
   { K::name } -> std::convertible_to<std::string_view>;
   K{KernelParameters{}};
-  kernel.apply(norm, norms, values);
+  kernel.template apply<16>(norm, norms, values);
   { kernel.diagonal(norm) } -> std::same_as<double>; // K(x, x) from |x|^2
 };
 
@@ -41,7 +42,7 @@ struct LinearKernel {
   static constexpr std::string_view name = "linear";
   KernelParameters with;
 
-  template <class T> [[gnu::always_inline]] void apply(T, const T *, T *) const {}
+  template <int, class T> [[gnu::always_inline]] void apply(T, const T *, T *) const {}
   double diagonal(double squared_norm) const { return squared_norm; }
 };
 
@@ -50,14 +51,18 @@ struct RbfKernel {
   static constexpr std::string_view name = "rbf";
   KernelParameters with;
 
-  template <class T>
+  template <int bytes, class T>
   [[gnu::always_inline]] void apply(T row_norm, const T *centre_norms, T *values) const {
+    using Vectors = PanelVectors<T, bytes>;
+    using Vector = typename Vectors::Vector;
     const T gamma = static_cast<T>(with.gamma);
-    for (int k = 0; k < panel_width; ++k) {
-      const T squared = row_norm + centre_norms[k] - 2 * values[k];
-      values[k] = -gamma * (squared > 0 ? squared : 0);
-    }
-    exp_panel(values);
+    Vectors::each(values, [&](Vector &value, int first) __attribute__((always_inline)) {
+      Vector norms;
+      std::memcpy(&norms, centre_norms + first, bytes);
+      const Vector squared = row_norm + norms - 2 * value;
+      value = -gamma * (squared > 0 ? squared : Vector{});
+      Vectors::exponential(value);
+    });
   }
   double diagonal(double) const { return 1; }
 };
@@ -67,10 +72,17 @@ struct PolyKernel {
   static constexpr std::string_view name = "poly";
   KernelParameters with;
 
-  template <class T> [[gnu::always_inline]] void apply(T, const T *, T *values) const {
+  template <int bytes, class T> [[gnu::always_inline]] void apply(T, const T *, T *values) const {
+    using Vectors = PanelVectors<T, bytes>;
+    using Vector = typename Vectors::Vector;
     const T gamma = static_cast<T>(with.gamma), coef0 = static_cast<T>(with.coef0);
-    for (int k = 0; k < panel_width; ++k)
-      values[k] = power(gamma * values[k] + coef0, with.degree);
+    Vectors::each(values, [&](Vector &value, int) __attribute__((always_inline)) {
+      Vector base = gamma * value + coef0;
+      value = Vector{} + 1;
+      for (int n = with.degree; n > 0; n >>= 1, base *= base)
+        if (n & 1)
+          value *= base;
+    });
   }
   double diagonal(double squared_norm) const {
     return power(with.gamma * squared_norm + with.coef0, with.degree);
@@ -82,7 +94,7 @@ struct SigmoidKernel {
   static constexpr std::string_view name = "sigmoid";
   KernelParameters with;
 
-  template <class T> [[gnu::always_inline]] void apply(T, const T *, T *values) const {
+  template <int, class T> [[gnu::always_inline]] void apply(T, const T *, T *values) const {
     const T gamma = static_cast<T>(with.gamma), coef0 = static_cast<T>(with.coef0);
     for (int k = 0; k < panel_width; ++k)
       values[k] = std::tanh(gamma * values[k] + coef0);
@@ -118,12 +130,12 @@ double diagonal_value(const std::variant<Kernels...> &formula, double squared_no
 }
 
 // Not by std::visit, whose table of functions nothing is inlined through.
-template <class T, MercerLike... Kernels>
+template <int bytes, class T, MercerLike... Kernels>
 [[gnu::always_inline]] inline void apply(const std::variant<Kernels...> &formula, T row_norm,
                                          const T *centre_norms, T *values) {
   const auto apply_if = [&](const auto *kernel) __attribute__((always_inline)) {
     if (kernel)
-      kernel->apply(row_norm, centre_norms, values);
+      kernel->template apply<bytes>(row_norm, centre_norms, values);
   };
   (apply_if(std::get_if<Kernels>(&formula)), ...);
 }

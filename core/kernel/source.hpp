@@ -47,9 +47,10 @@ public:
   void pack_from(const Other &other, const double *squared_norms, std::span<const int64_t> centres,
                  Panels<T> &panels) const {
     panels.n_centres = static_cast<int64_t>(centres.size());
-    panels.squared_norms.assign(panels.n_panels() * panel_width, T(0));
+    panels.for_sparse = is_sparse;
+    panels.squared_norms.assign(panels.n_padded() * panel_width, T(0));
     assign_slots(other, centres, panels);
-    panels.packed.assign(panels.n_panels() * panels.n_slots * panel_width, T(0));
+    panels.packed.assign(panels.n_padded() * panels.n_slots * panel_width, T(0));
     for (int64_t c = 0; c < panels.n_centres; ++c) {
       T *panel = panels.packed.data() + c / panel_width * panels.n_slots * panel_width;
       panels.squared_norms[c] = static_cast<T>(squared_norms[centres[c]]);
@@ -62,17 +63,20 @@ public:
 
   void block(const Panels<T> &panels, std::span<const int64_t> which,
              T *const *out) const override {
-    kernel_block<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
-                    out);
+    kernel_block(work(panels, which), out);
   }
 
   void sums(const Panels<T> &panels, std::span<const int64_t> which, const double *coefficients,
             double *sums) const override {
-    kernel_sums<T>(formula_, constant_, rows_, squared_norms_, which.data(), which.size(), panels,
-                   coefficients, sums);
+    kernel_sums(work(panels, which), coefficients, sums);
   }
 
 private:
+  PanelWork<T, Rows> work(const Panels<T> &panels, std::span<const int64_t> which) const {
+    return {formula_,      static_cast<T>(constant_),         rows_, squared_norms_,
+            which.data(), static_cast<int64_t>(which.size()), panels};
+  }
+
   static constexpr bool is_sparse = requires(const Rows &r) { r.offsets; };
 
   template <RowsLike Other>

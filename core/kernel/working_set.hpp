@@ -1,46 +1,54 @@
 // The variables of a kernel machine's dual, and the exact work on a few of them.
 //
-// F_i = s_i - y_i, s_i = sum_j alpha_j y_j K_ij, is minus y_i times the gradient of D.
+// F_i = s_i + ridge_i beta_i - p_i, s_i = sum_j beta_j K_ij, is minus the gradient of D but for its
+// kinks: where beta_i rises from 0 or more the tube is added to it, where it falls from 0 or less
+// subtracted.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace bridle {
 
 struct DualVariables {
-  std::vector<double> a, f, y, cost; // alpha, F, labels, upper bounds
+  std::vector<double> beta, f, lower, upper;
+  double tube = 0;
 
-  int64_t size() const { return static_cast<int64_t>(a.size()); }
-  void resize(size_t n) { a.resize(n), f.resize(n), y.resize(n), cost.resize(n); }
+  int64_t size() const { return static_cast<int64_t>(beta.size()); }
+  void resize(size_t n) { beta.resize(n), f.resize(n), lower.resize(n), upper.resize(n); }
 
-  bool can_rise(int64_t p) const { return a[p] < cost[p]; }
-  bool can_fall(int64_t p) const { return a[p] > 0; }
-  // Whether alpha_p y_p may go up, or down.
-  bool in_up(int64_t p) const { return y[p] > 0 ? can_rise(p) : can_fall(p); }
-  bool in_low(int64_t p) const { return y[p] > 0 ? can_fall(p) : can_rise(p); }
-  // Room to move alpha y of p up, or down.
-  double room_up(int64_t p) const { return y[p] > 0 ? cost[p] - a[p] : a[p]; }
-  double room_down(int64_t p) const { return y[p] > 0 ? a[p] : cost[p] - a[p]; }
+  bool can_rise(int64_t p) const { return beta[p] < upper[p]; }
+  bool can_fall(int64_t p) const { return beta[p] > lower[p]; }
+  // Minus the slope of D where beta_p rises from where it is, and where it falls.
+  double rising(int64_t p) const { return f[p] + (beta[p] >= 0 ? tube : -tube); }
+  double falling(int64_t p) const { return f[p] + (beta[p] > 0 ? tube : -tube); }
+  // Room to move, up to the bound or to the kink.
+  double room_up(int64_t p) const { return ceiling(p) - beta[p]; }
+  double room_down(int64_t p) const { return beta[p] - floor(p); }
 
-  // Without a free bias: minus the gradient of D, where the box lets the variable follow it.
+  // Without an equality: minus the slope of D, where the variable may follow it.
   double projected(int64_t p) const {
-    const double g = y[p] * f[p];
-    return (g < 0 && can_rise(p)) || (g > 0 && can_fall(p)) ? g : 0;
+    if (const double g = rising(p); g < 0 && can_rise(p))
+      return g;
+    const double g = falling(p);
+    return g > 0 && can_fall(p) ? g : 0;
   }
 
-  // Moves alpha y of p by t; `whole` says that t is all the room there is: then exactly to the
-  // bound.
+  // Moves beta_p by t; `whole` says that t is all the room there is: then exactly to its end.
   void move(int64_t p, double t, bool whole) {
-    const bool rising = (t > 0) == (y[p] > 0);
     if (whole)
-      a[p] = rising ? cost[p] : 0;
+      beta[p] = t > 0 ? ceiling(p) : floor(p);
     else
-      a[p] = std::clamp(a[p] + y[p] * t, 0.0, cost[p]);
+      beta[p] = std::clamp(beta[p] + t, lower[p], upper[p]);
   }
+
+private:
+  double ceiling(int64_t p) const { return tube > 0 && beta[p] < 0 ? 0 : upper[p]; }
+  double floor(int64_t p) const { return tube > 0 && beta[p] > 0 ? 0 : lower[p]; }
 };
 
 // Keeps the best few of many: a heap whose top is the worst of them.
@@ -54,18 +62,21 @@ public:
     }
   };
 
-  explicit BestFew(size_t limit) : limit_(limit) {}
+  explicit BestFew(size_t limit = 0) : limit_(limit) {}
 
   void offer(double merit, int64_t position) {
-    const Candidate candidate{merit, position};
     if (best_.size() < limit_) {
-      best_.push_back(candidate);
+      best_.push_back({merit, position});
       std::push_heap(best_.begin(), best_.end());
-    } else if (limit_ > 0 && candidate < best_.front()) {
+    } else if (limit_ > 0 && Candidate{merit, position} < best_.front()) {
       std::pop_heap(best_.begin(), best_.end());
-      best_.back() = candidate;
+      best_.back() = {merit, position};
       std::push_heap(best_.begin(), best_.end());
     }
+  }
+  void restart(size_t limit) {
+    limit_ = limit;
+    best_.clear();
   }
 
   const std::vector<Candidate> &all() const { return best_; } // in no order
@@ -79,7 +90,7 @@ private:
 struct WorkingSet : DualVariables {
   static constexpr double tiny = 1e-12;
 
-  std::vector<double> K; // q x q
+  std::vector<double> K; // q x q, with the ridge on its diagonal
   double dual = 0;
   double curvature = std::numeric_limits<double>::infinity(); // the least seen
 
@@ -89,38 +100,21 @@ struct WorkingSet : DualVariables {
     double goal = -1;
     int64_t step = 0;
     for (; step < 100 * q; ++step) {
-      int64_t i = -1, j = -1;
-      double low = -std::numeric_limits<double>::infinity();
-      for (int64_t k = 0; k < q; ++k) {
-        if (in_up(k) && (i < 0 || f[k] < f[i]))
-          i = k;
-        if (in_low(k))
-          low = std::max(low, f[k]);
-      }
-      if (i < 0 || !(low > f[i]))
+      const auto [i, least, most] = extremes();
+      if (i < 0 || !(most > least))
         break;
-      const double violation = low - f[i];
+      const double violation = most - least;
       if (goal < 0)
         goal = 0.1 * violation;
       else if (violation <= goal)
         break;
       const double *ki = K.data() + i * q;
-      double best = 0;
-      for (int64_t k = 0; k < q; ++k) {
-        const double difference = f[k] - f[i];
-        if (!(difference > 0) || !in_low(k))
-          continue;
-        const double eta = std::max(ki[i] + K[k * q + k] - 2 * ki[k], tiny);
-        if (difference * difference / eta > best) {
-          best = difference * difference / eta;
-          j = k;
-        }
-      }
+      const int64_t j = partner(i, least);
       if (j < 0) // differences whose squares underflow, or that are no numbers
         break;
       const double *kj = K.data() + j * q;
       const double eta = safe_curvature(ki[i] + kj[j] - 2 * ki[j], ki[i] + kj[j]);
-      const double difference = f[j] - f[i];
+      const double difference = falling(j) - least;
       const double room_i = room_up(i), room_j = room_down(j);
       const double t = std::min({difference / eta, room_i, room_j});
       if (!std::isfinite(t))
@@ -143,10 +137,7 @@ struct WorkingSet : DualVariables {
       int64_t i = -1;
       double best = 0, worst = 0;
       for (int64_t k = 0; k < q; ++k) {
-        const int64_t p = k;
-        const double g = y[p] * f[k];
-        if (!((g < 0 && can_rise(p)) || (g > 0 && can_fall(p))))
-          continue;
+        const double g = projected(k);
         worst = std::max(worst, std::abs(g));
         const double merit = g * g / std::max(K[k * q + k], tiny);
         if (merit > best) {
@@ -162,20 +153,56 @@ struct WorkingSet : DualVariables {
         break;
       const double *ki = K.data() + i * q;
       const double eta = safe_curvature(ki[i], std::abs(ki[i]));
-      const double direction = -f[i]; // of alpha y
-      const double room = direction > 0 ? room_up(i) : room_down(i);
-      const double t = std::min(std::abs(direction) / eta, room);
+      const double slope = -projected(i);
+      const double room = slope > 0 ? room_up(i) : room_down(i);
+      const double t = std::min(std::abs(slope) / eta, room);
       if (!std::isfinite(t))
         break;
-      move(i, std::copysign(t, direction), t >= room);
-      dual += t * std::abs(direction) - 0.5 * t * t * eta;
+      move(i, std::copysign(t, slope), t >= room);
+      dual += t * std::abs(slope) - 0.5 * t * t * eta;
       for (int64_t k = 0; k < q; ++k)
-        f[k] += std::copysign(t, direction) * ki[k];
+        f[k] += std::copysign(t, slope) * ki[k];
     }
     return step;
   }
 
 private:
+  struct Extremes {
+    int64_t i; // of the least slope on the way up
+    double least, most;
+  };
+
+  Extremes extremes() const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    Extremes found{-1, infinity, -infinity};
+    for (int64_t k = 0; k < size(); ++k) {
+      if (const double up = rising(k); can_rise(k) && (found.i < 0 || up < found.least))
+        found.i = k, found.least = up;
+      if (can_fall(k))
+        found.most = std::max(found.most, falling(k));
+    }
+    return found;
+  }
+
+  // The variable to fall by what i rises, for the largest gain.
+  int64_t partner(int64_t i, double least) const {
+    const int64_t q = size();
+    const double *ki = K.data() + i * q;
+    int64_t j = -1;
+    double best = 0;
+    for (int64_t k = 0; k < q; ++k) {
+      const double difference = falling(k) - least;
+      if (!(difference > 0) || !can_fall(k))
+        continue;
+      const double eta = std::max(ki[i] + K[k * q + k] - 2 * ki[k], tiny);
+      if (difference * difference > best * eta) {
+        best = difference * difference / eta;
+        j = k;
+      }
+    }
+    return j;
+  }
+
   double safe_curvature(double value, double scale) {
     curvature = std::min(curvature, value / std::max(scale, tiny));
     return std::max(value, tiny);

@@ -65,37 +65,42 @@ void smo_reaches_the_optimum(const Sample &sample) {
   const auto rows = sample.full();
   const Kernel kernel = kernel_from_name("rbf", {1.0, 0.0, 0}, 0.0);
   for (const bool free_bias : {false, true}) {
-    std::vector<double> alpha(m, 0.0), scores(m, 0.0);
-    SmoOn<double> smo(make_source<double>(kernel, rows, sample.squared_norms.data()),
-                      sample.y.data(), alpha.data(), scores.data(), free_bias, 16, 1 << 20, 2);
+    std::vector<double> beta(m, 0.0), scores(m, 0.0), lower(m), upper(m);
+    for (int64_t i = 0; i < m; ++i)
+      lower[i] = std::min(0.0, sample.y[i]), upper[i] = std::max(0.0, sample.y[i]);
+    const SmoDual dual{sample.y.data(), lower.data(), upper.data(), nullptr, 0.0, free_bias};
+    SmoOn<double> smo(make_source<double>(kernel, rows, sample.squared_norms.data()), dual,
+                      beta.data(), scores.data(), 16, 1 << 20, 2);
     SmoReport report{};
     for (int k = 0; k < 50 && !report.stuck; ++k) {
       report = smo.run(10);
       smo.unshrink();
     }
     CHECK(report.gap <= 1e-6 * report.dual);
-    smo.alpha(alpha.data());
+    smo.coefficients(beta.data());
     double balance = 0;
     for (int64_t i = 0; i < m; ++i) {
-      CHECK(alpha[i] >= 0 && alpha[i] <= 1);
-      balance += alpha[i] * sample.y[i];
+      CHECK(beta[i] >= lower[i] && beta[i] <= upper[i]);
+      balance += beta[i];
     }
     if (free_bias)
       CHECK(std::abs(balance) <= 1e-9);
   }
 }
 
-// F and D of a working set follow its alpha, though variables meet both of their bounds.
-void a_working_set_knows_where_it_is(const Sample &sample, bool free_bias) {
+// F and D of a working set follow its variables, though these meet their bounds and the kink.
+void a_working_set_knows_where_it_is(const Sample &sample, bool free_bias, double tube) {
   const int64_t q = 8, n = sample.n_features;
   Rng rng(9);
   for (int draw = 0; draw < 50; ++draw) {
     WorkingSet set;
     set.resize(q);
+    set.tube = tube;
     set.K.assign(q * q, 0.0);
     for (int64_t i = 0; i < q; ++i) {
-      set.a[i] = rng.uniform(), set.cost[i] = 1, set.f[i] = 2 * rng.uniform() - 1;
-      set.y[i] = rng.uniform() < 0.5 ? 1 : -1;
+      set.f[i] = 4 * rng.uniform() - 2;
+      set.lower[i] = -rng.uniform(), set.upper[i] = rng.uniform();
+      set.beta[i] = set.lower[i] + rng.uniform() * (set.upper[i] - set.lower[i]);
       for (int64_t j = 0; j < q; ++j)
         for (int64_t k = 0; k < n; ++k)
           set.K[i * q + j] += sample.dense[i * n + k] * sample.dense[j * n + k];
@@ -104,12 +109,13 @@ void a_working_set_knows_where_it_is(const Sample &sample, bool free_bias) {
     CHECK((free_bias ? set.optimise_pairs() : set.optimise_singles()) > 0);
     double rise = 0;
     for (int64_t i = 0; i < q; ++i) {
-      CHECK(set.a[i] >= 0 && set.a[i] <= 1);
+      CHECK(set.beta[i] >= set.lower[i] && set.beta[i] <= set.upper[i]);
       double f = before.f[i];
       for (int64_t j = 0; j < q; ++j)
-        f += set.K[i * q + j] * set.y[j] * (set.a[j] - before.a[j]);
+        f += set.K[i * q + j] * (set.beta[j] - before.beta[j]);
       CHECK(close(set.f[i], f));
-      rise -= 0.5 * set.y[i] * (set.a[i] - before.a[i]) * (before.f[i] + f);
+      rise -= 0.5 * (set.beta[i] - before.beta[i]) * (before.f[i] + f);
+      rise -= tube * (std::abs(set.beta[i]) - std::abs(before.beta[i]));
     }
     CHECK(close(set.dual, rise));
   }
@@ -120,14 +126,14 @@ void nothing_is_chosen_of_nothing() {
   for (const double f : {1e-200, std::nan("")}) {
     WorkingSet set;
     set.resize(2);
-    set.a = {0, 0}, set.y = {1, -1}, set.cost = {1, 1}, set.f = {-1e-200, f};
+    set.lower = {0, -1}, set.upper = {1, 0}, set.f = {-1e-200, f};
     set.K = {1, 0, 0, 1};
     set.optimise_pairs();
-    CHECK(set.a[0] == 0 && set.a[1] == 0);
+    CHECK(set.beta[0] == 0 && set.beta[1] == 0);
     set.f = {-1, 1};
     set.K = {std::nan(""), 0, 0, std::nan("")};
     set.optimise_singles();
-    CHECK(set.a[0] >= 0 && set.a[0] <= 1);
+    CHECK(set.beta[0] >= 0 && set.beta[0] <= 1);
   }
 }
 
@@ -137,7 +143,8 @@ int main() {
   values_equal_formulas(sample.full(), sample);
   a_given_matrix_gets_the_constant(sample);
   smo_reaches_the_optimum(sample);
-  a_working_set_knows_where_it_is(sample, false);
-  a_working_set_knows_where_it_is(sample, true);
+  for (const double tube : {0.0, 0.3})
+    for (const bool free_bias : {false, true})
+      a_working_set_knows_where_it_is(sample, free_bias, tube);
   nothing_is_chosen_of_nothing();
 }

@@ -37,18 +37,18 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """(P - D) / P; 0 where P = 0, since no objective here is negative."""
-        if self.primal == 0.0:
+        """(P - D) / max(|P|, |D|), which is (P - D) / P of an objective that is not negative."""
+        if self.primal == self.dual:
             return 0.0
-        if not np.isfinite(self.primal):
+        if not (np.isfinite(self.primal) and np.isfinite(self.dual)):
             return float("inf")
-        part = self.gap / self.primal
+        part = self.gap / max(abs(self.primal), abs(self.dual))
         return part if self.dual == 0.0 else part * (1.0 + 8.0 * U)  # never less than it is
 
     @property
     def suboptimality_bound(self) -> float:
         """P / D - 1, which bounds (P - P*) / P*."""
-        if self.primal == 0.0:
+        if self.primal == self.dual:
             return 0.0
         if not self.dual > 0.0:
             return float("inf")

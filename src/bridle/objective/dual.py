@@ -18,9 +18,13 @@ def rescaled(alpha: Array, lower: Array | float, upper: Array, ratio: float, los
 
 
 def balanced(alpha: Array, y: Array) -> Array:
-    """alpha with the heavier class scaled down until sum alpha_i y_i = 0."""
-    positive = y > 0
-    up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+    """alpha with the heavier class (the heavier sign of alpha_i y_i) scaled down to balance them.
+
+    Then sum alpha_i y_i = 0.
+    """
+    signed = alpha * y
+    positive = signed > 0
+    up, down = float(signed[positive].sum()), -float(signed[~positive].sum())
     if up == down:
         return alpha
     target = min(up, down)

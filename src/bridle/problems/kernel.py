@@ -1,10 +1,13 @@
 """The kernel problem: a linear one in the space of a kernel, w = sum_j c_j phi(x_j).
 
-    min_w  P(w) = 1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (s_i + b)),   s_i = sum_j c_j K(x_j, x_i),
-           |w|^2 = sum_ij c_i c_j K(x_i, x_j)
+    min_w  P(w) = 1/2 |w|^2 + sum_i C_i loss(p_i),   p_i = y_i (s_i + b),
+           s_i = sum_j c_j K(x_j, x_i),   |w|^2 = sum_ij c_i c_j K(x_i, x_j)
 
-    max_alpha  D(alpha) = sum_i alpha_i - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,
-               0 <= alpha_i <= C_i
+    max_alpha  D(alpha) = dual_value(alpha) - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,
+               lower(C_i) <= alpha_i <= upper(C_i)
+
+Of a loss of residuals p_i = s_i + b - t_i, where y has the targets t_i of a regression: then all y_i
+above are 1, and D gains sum_i alpha_i t_i. For the hinge, dual_value is sum_i alpha_i.
 
 bias "none": b = 0. "regularised": a constant is added to the kernel: K + bias_scale^2, and
 b = bias_scale^2 sum_j c_j is part of |w|^2. "free": b is not penalised; sum_i alpha_i y_i = 0.
@@ -25,18 +28,20 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from bridle import _core
+from bridle.errors import DeviceError
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, check_vector
-from bridle.matrix.labels import check_labels, check_weights
+from bridle.matrix.labels import check_labels, check_targets, check_weights
 from bridle.objective.bias import BIASES, Bias
 from bridle.objective.certificate import Certificate, Source
 from bridle.objective.dual import balanced
 from bridle.objective.kernels import Kernel, KernelFunction, kernel_from
-from bridle.objective.losses import Hinge
+from bridle.objective.losses import Hinge, Loss, loss_from
+from bridle.objective.losses.base import Shape, squares_over
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import (
     ZERO,
@@ -113,11 +118,25 @@ class IndefiniteKernelError(ValueError):
     """The kernel is not positive semi-definite: the problem is not convex and has no dual bound."""
 
 
-class KernelProblem(Problem):
-    """1/2 |w|^2 + sum_i C_i hinge(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
+class DualForm(NamedTuple):
+    """The dual in the coefficients c of w: a number for each row, but for the tube.
 
-    kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
-    function of two matrices. X: CSR or dense, float32 or float64, not copied. y: -1 or +1.
+    max_c  sum_i [linear_i c_i - tube |c_i| - 1/2 ridge_i c_i^2] - 1/2 |w|^2, lower <= c <= upper.
+    """
+
+    linear: Array
+    lower: Array
+    upper: Array
+    ridge: Array | None
+    tube: float
+
+
+class KernelProblem(Problem):
+    """1/2 |w|^2 + sum_i C_i loss(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
+
+    y: -1 or +1, or targets where the loss is one of residuals. loss: linear or quadratic between its
+    kinks. kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
+    function of two matrices. X: CSR or dense, float32 or float64, not copied.
     device: where kernel values are computed: "cpu"; "cuda", a GPU, where X is copied to; "auto",
     what is predicted to take less time.
 
@@ -129,7 +148,9 @@ class KernelProblem(Problem):
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
-    loss = Hinge()
+    loss: Loss
+    # What sum_i c_i is to be with a free bias; P has that many times b. See one_class.py.
+    balance: Interval = ZERO
 
     def __init__(
         self,
@@ -137,6 +158,7 @@ class KernelProblem(Problem):
         y: ArrayLike,
         C: float = 1.0,
         *,
+        loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
         kernel: str | KernelFunction | Kernel = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -151,7 +173,8 @@ class KernelProblem(Problem):
             raise ValueError(f"C must be positive and finite, got {C}")
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        self.C = float(C)
+        self.C, self.loss = float(C), loss_from(loss)
+        self._shape, device = self._checked_loss(device)
         self.bias = bias
         self.bias_scale = check_bias_scale(bias_scale)
         X = as_matrix(X)
@@ -160,7 +183,7 @@ class KernelProblem(Problem):
         self.values = kernel_rows(self.kernel, X, n_threads, device)
         self.X, self.gram = self.values.X, self.values.gram
         self.n_rows, self.n_features = self.rows.n_rows, self.X.shape[1]
-        self.y = check_labels(y, self.n_rows)
+        self._set_labels(y)
         self._set_cost(weights)
         # A proof that the kernel is not positive semi-definite, what makes the matrix one for sure,
         # and what is taken for granted.
@@ -174,7 +197,7 @@ class KernelProblem(Problem):
     ) -> KernelProblem:
         """The same problem with other labels, or weights too; the data is shared."""
         other = copy.copy(self)
-        other.y = check_labels(y, self.n_rows)
+        other._set_labels(y)
         if sample_weight is not None:
             other._set_cost(check_weights(sample_weight, self.n_rows))
         other.values = self.values.with_threads(max(1, n_threads))
@@ -187,16 +210,49 @@ class KernelProblem(Problem):
         other = copy.copy(self)
         other.values = cast("DeviceKernelRows", self.values).take(chosen)
         other.X, other.n_rows = other.values.X, len(chosen)
-        other.y = check_labels(y, len(chosen))
+        other._set_labels(y)
         other._set_cost(check_weights(sample_weight, len(chosen)))
         other.indefinite, other.shift, other.assumption = None, 0.0, None
         other._examine()
         return other
 
+    def _checked_loss(self, device: Where | Place) -> tuple[Shape, Where | Place]:
+        """The shape of the loss, and where to compute."""
+        shape = self.loss.shape
+        if shape is None:
+            raise ValueError(
+                f"kernel machines have losses that are linear or quadratic between their kinks, "
+                f"which the loss {self.loss.name!r} is not"
+            )
+        hinge = (self.loss.target, shape) == (1.0, Shape(low=0.0))
+        if device == "cuda" and not hinge:
+            raise DeviceError(f'device="cuda" has no {self.loss.name} loss: use device="cpu"')
+        return shape, device if hinge else "cpu"
+
+    def _set_labels(self, y: ArrayLike) -> None:
+        """Signs, or targets of a loss of residuals, whose rows all have the sign 1."""
+        self.targets = check_targets(y, self.n_rows) if self.loss.residual else None
+        self.y = np.ones(self.n_rows) if self.loss.residual else check_labels(y, self.n_rows)
+
     def _set_cost(self, weights: Array) -> None:
         """C_i = C c_i, which is rounded: the box is never larger, the price never smaller."""
         self.sample_weight = weights
-        self.cost, self.upper = costs(self.C, weights)
+        self.cost, least = costs(self.C, weights)
+        self.lower, self.upper = self.loss.lower(least), self.loss.upper(least)
+
+    @property
+    def dual_form(self) -> DualForm:
+        """The dual in the coefficients of w."""
+        positive, _, _, tube, curve = self.y > 0, *self._shape
+        linear = self.loss.target * self.y if self.targets is None else self.targets
+        lower, upper = np.broadcast_to(self.lower, self.upper.shape), self.upper
+        ridge = None
+        if curve:
+            ridge = np.divide(curve, self.cost, out=np.zeros(self.n_rows), where=self.cost > 0)
+        return DualForm(
+            np.ascontiguousarray(linear), np.where(positive, lower, -upper),
+            np.where(positive, upper, -lower), ridge, tube,
+        )  # fmt: skip
 
     @property
     def signed_cost(self) -> Array:
@@ -308,12 +364,14 @@ class KernelProblem(Problem):
         kernel there is no bound either.
         """
         alpha = check_vector(alpha, self.n_rows, "alpha")
-        slack = ROUNDING * self.upper
-        if np.any(alpha < -slack) or np.any(alpha > self.upper + slack):
+        slack = ROUNDING * np.where(np.isfinite(self.upper), self.upper - self.lower, 0.0)
+        if np.any(alpha < self.lower - slack) or np.any(alpha > self.upper + slack):
             return -np.inf
-        alpha = np.clip(alpha, 0.0, self.upper)
-        if self.bias == "free" and total(alpha * self.y).size > ROUNDING * float(alpha.sum()):
-            return -np.inf
+        alpha = np.clip(alpha, self.lower, self.upper)
+        if self.bias == "free":
+            off = (total(alpha * self.y) - self.balance).size
+            if off > ROUNDING * float(np.abs(alpha).sum()):
+                return -np.inf
         return self._dual(alpha, self.expanded(self.weights(alpha))).low
 
     def feasible(self, iterate: Iterate) -> Array:
@@ -326,18 +384,19 @@ class KernelProblem(Problem):
         sums = iterate.sums if isinstance(iterate, KernelIterate) else self.expanded(w)
         b = iterate.b
         if self.bias == "free":
-            b = self.loss.best_bias(sums.values, self.y, self.cost)
+            b = self._best_bias(sums.values)
         known, primal = sums, self._primal(w, sums, b)
         alpha, source = self._feasible(iterate, sums.values)
         coefficients = alpha * self.y
         if w.centres is not None or not np.array_equal(coefficients, w.coefficients):
             sums = self.expanded(Expansion(coefficients))
-        t = self._best_scale(alpha, sums.values)
+        t = self._best_scale(alpha, sums.values) if self.balance == ZERO else 1.0
         if t < 1.0 - ROUNDING:
             alpha, source = t * alpha, "repair"
             sums = sums.times(t, self.values.size(coefficients))
         dual = self._dual(alpha, sums)
-        if dual.low < 0 and self.indefinite is None:  # which alpha = 0 has, whatever rounding does
+        at_zero = self.balance == ZERO and self.indefinite is None
+        if at_zero and dual.low < 0:  # which alpha = 0 has, whatever rounding does
             alpha, dual, source = np.zeros(self.n_rows), ZERO, "repair"
         judged = Expansion(w.coefficients.copy(), w.centres, known.values), b, primal
         if not np.isfinite(primal.high):  # scores that overflow: w = 0 is worth more
@@ -369,7 +428,10 @@ class KernelProblem(Problem):
 
         Margins that are 1 but for rounding may all be below by their errors, which costs C_i times
         these. A factor of 1 + 2 x, x being the largest of those shortfalls, takes all of them to 1.
+        (Of the hinge; elsewhere there is no such kink, or no such way.)
         """
+        if not (self.loss.unit_slope and self.loss.target == 1.0):
+            return None
         margins, error = self._margins(w, sums, b)
         near = np.abs(1.0 - margins) <= 8.0 * error
         if not product(self.cost[near], error[near]).high > 0.1 * gap:
@@ -387,8 +449,9 @@ class KernelProblem(Problem):
         """A new array with the start's dual variables made feasible, or zeros."""
         if start is None or start.alpha is None:
             return np.zeros(self.n_rows)
-        alpha = np.clip(check_vector(start.alpha, self.n_rows, "start.alpha"), 0.0, self.upper)
-        return balanced(alpha, self.y) if self.bias == "free" else alpha
+        alpha = check_vector(start.alpha, self.n_rows, "start.alpha")
+        alpha = np.clip(alpha, self.lower, self.upper)
+        return self._balanced(alpha) if self.bias == "free" else alpha
 
     def found_indefinite(self, proof: str) -> None:
         """A solver came upon a proof that the kernel is not positive semi-definite."""
@@ -422,49 +485,79 @@ class KernelProblem(Problem):
         with np.errstate(over="ignore", invalid="ignore"):
             loss = self.loss.sum_between(*self._margins(w, sums, b), self.cost)
         # The costs are rounded products.
-        return 0.5 * squared_norm + loss * Interval.around(1.0, 2.0 * U)
+        return 0.5 * squared_norm + loss * Interval.around(1.0, 2.0 * U) + b * self.balance
 
     def _margins(self, w: Expansion, sums: KernelSums, b: float) -> tuple[Array, Array]:
-        """y_i (s_i + b), and their errors."""
+        """p_i, and their errors."""
         with np.errstate(over="ignore", invalid="ignore"):
-            margins = self.y * (sums.values + b)
-            error = sums.error
-            if self.shift > 0 and w.centres is None:  # where the shift makes a margin smaller
-                error = error + self.shift * np.maximum(0.0, -self.y * w.coefficients)
+            margins, error = self._p(sums.values, b), sums.error
+            if self.targets is not None:  # another difference
+                error = error + 2.0 * U * np.abs(sums.values + b)
+            if self.shift > 0 and w.centres is None:
+                c = -self.y * w.coefficients
+                # Where the shift makes a margin smaller, or a residual another.
+                error = error + self.shift * (np.abs(c) if self.loss.residual else np.maximum(0, c))
             return margins, (error + 4.0 * U * (np.abs(margins) + error)) * (1.0 + 1e-12)
+
+    def _p(self, scores: Array, b: float) -> Array:
+        """p_i of these scores."""
+        if self.targets is None:
+            return np.asarray(self.y * (scores + b))
+        return np.asarray((scores + b) - self.targets)
+
+    def _best_bias(self, scores: Array) -> float:
+        """The free bias that is best for these scores."""
+        unshifted = scores if self.targets is None else scores - self.targets
+        return self.loss.best_bias(unshifted, self.y, self.cost)
+
+    def _balanced(self, alpha: Array) -> Array:
+        """The point inside the box that a free bias asks for, made of another inside it."""
+        return balanced(alpha, self.y)
+
+    def _linear_value(self, alpha: Array) -> Interval:
+        """D but for |w|^2."""
+        value = self.loss.dual_between(alpha, self.cost)
+        return value if self.targets is None else value + product(alpha, self.targets)
 
     def _dual(self, alpha: Array, sums: KernelSums) -> Interval:
         """Free bias: that of the point whose heavier class is scaled until sum alpha_i y_i = 0.
 
-        Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most.
+        Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most. What
+        it loses of the rest of D is no more than what is positive there, which is 1 (or t_i) times
+        each alpha_i.
         """
         if self.indefinite is not None:
             return Interval(-np.inf, -np.inf)
         coefficients = alpha * self.y
         squared_norm = self._squared_norm(Expansion(coefficients), sums)
-        balance, off = total(coefficients), 0.0
+        balance, off = total(coefficients) - self.balance, 0.0
         if self.bias == "regularised":
             squared_norm += (balance * self.bias_scale).squared()
         elif self.bias == "free" and balance.size > 0:
             off = balance.size
             longest = Interval(0.0, self.shift).root() + float(self.values.accuracy.size.max())
             squared_norm = (squared_norm.root() + off * longest).squared()
-        return total(alpha) - off - 0.5 * squared_norm
+        if self.targets is None:
+            steepest = abs(self.loss.target)
+        else:
+            steepest = float(np.abs(self.targets).max(initial=0.0))
+        return self._linear_value(alpha) - off * steepest - 0.5 * squared_norm
 
     def _feasible(self, iterate: Iterate, scores: Array | None = None) -> tuple[Array, Source]:
         if iterate.alpha is None:
             if scores is None:
                 scores = self.expand(iterate.w)
-            margins = self.y * (scores + iterate.b)
-            alpha = np.minimum(self.cost * self.loss.slope(margins), self.upper)
+            slope = self.loss.slope(self._p(scores, iterate.b))
+            alpha = np.clip(self.cost * slope, self.lower, self.upper)
             source: Source = "repair"
         else:
-            alpha = np.clip(iterate.alpha, 0.0, self.upper)
+            alpha = np.clip(iterate.alpha, self.lower, self.upper)
             moved = float(np.abs(alpha - iterate.alpha).sum())
-            source = "solver" if moved <= 1e-6 * float(alpha.sum()) else "repair"
+            source = "solver" if moved <= 1e-6 * float(np.abs(alpha).sum()) else "repair"
         # A sum that is zero but for rounding stays, so that w = w(alpha) is still recognised.
-        if self.bias == "free" and abs(float(alpha @ self.y)) > 1e-12 * float(alpha.sum()):
-            alpha = balanced(alpha, self.y)
+        off = abs(float(alpha @ self.y) - self.balance.middle)
+        if self.bias == "free" and off > 1e-12 * float(np.abs(alpha).sum()):
+            alpha = self._balanced(alpha)
         return alpha, source
 
     def _best_scale(self, alpha: Array, scores: Array) -> float:
@@ -473,7 +566,10 @@ class KernelProblem(Problem):
         square = product(coefficients, scores).middle
         if self.bias == "regularised":
             square += (total(coefficients) * self.bias_scale).squared().middle
-        return min(1.0, float(alpha.sum()) / square) if square > 0 else 1.0
+        bent = self._shape.curve
+        bent = bent * squares_over(alpha, self.cost).middle if bent else 0.0
+        rise = self._linear_value(alpha).middle + 0.5 * bent
+        return min(1.0, max(0.0, rise) / (square + bent)) if square + bent > 0 else 1.0
 
     def _examine(self) -> None:
         """Whether the kernel is positive semi-definite on all rows, or on some of many."""

@@ -48,6 +48,7 @@ LOSS_NEEDS = {
     "certifiable": "dual values above 0",
     "residual": "targets instead of labels",
     "sigmoid": "scores that are the log-odds of a class",
+    "shape": "a loss that is linear or quadratic between its kinks",
     "second_order": "second derivatives, or kinks that newton knows",
 }
 

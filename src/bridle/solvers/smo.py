@@ -1,7 +1,10 @@
 """Decomposition for kernel machines: what SVM-light and LIBSVM do, with a certified gap.
 
-    max_alpha  D(alpha) = sum_i alpha_i - 1/2 sum_ij alpha_i alpha_j y_i y_j K(x_i, x_j),
-    0 <= alpha_i <= C_i  [free bias: sum_i alpha_i y_i = 0].
+    max_c  D(c) = sum_i [p_i c_i - tube |c_i| - 1/2 ridge_i c_i^2] - 1/2 sum_ij c_i c_j K(x_i, x_j),
+    lower_i <= c_i <= upper_i  [free bias: sum_i c_i is given],
+
+c_i = alpha_i y_i. For the hinge p = y, the box is between 0 and y_i C_i, and the rest is 0; for
+regression p are the targets, and the tube is that of the epsilon-insensitive loss.
 
 Working sets are chosen by violation and solved by pairs of second order (Joachims, "Making
 large-scale SVM learning practical", 1999; Fan, Chen & Lin, "Working set selection using second
@@ -48,6 +51,7 @@ class Smo(Solver):
 
     name: ClassVar[str] = "smo"
     needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
+    loss_needs: ClassVar[frozenset[str]] = frozenset({"shape"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
 
     def __post_init__(self) -> None:
@@ -75,20 +79,32 @@ class Smo(Solver):
 
     def _descent(self, problem: KernelProblem, alpha: Array, scores: Array) -> Any:
         """The steps, from these dual variables and their scores, and how many sets at a time."""
-        free, cost = problem.bias == "free", problem.signed_cost
+        free = problem.bias == "free"
         if problem.device is None:
             return 8, _core.steps.smo(
-                problem.core_kernel, problem.rows.view, problem.squared_norms, cost, alpha, scores,
-                free, self.working_set or 64, self._cache(problem), problem.n_threads,
+                problem.core_kernel, problem.rows.view, problem.squared_norms, *problem.dual_form,
+                free, alpha * problem.y, scores, self.working_set or 64, self._cache(problem),
+                problem.n_threads,
             )  # fmt: skip
         from bridle.solvers.shared.decomposition import MOST, Decomposition
 
         # A look at all rows costs little beside a set, and little beside many rows.
         values = cast("DeviceKernelRows", problem.values)
         return min(8, 1 + problem.n_rows // 2**14), Decomposition(
-            values, problem.constant, cost, alpha, scores, free, self.working_set or MOST,
+            values, problem.constant, problem.signed_cost, alpha, scores, free,
+            self.working_set or MOST,
             self._cache(problem),
         )  # fmt: skip
+
+    @staticmethod
+    def _alpha(problem: KernelProblem, descent: Any) -> Array:
+        """The dual variables as they are now."""
+        alpha = np.empty(problem.n_rows)
+        if problem.device is not None:
+            descent.alpha(alpha)
+            return alpha
+        descent.coefficients(alpha)
+        return alpha * problem.y + 0.0  # no negative zeros
 
     def precision(self, problem: Problem) -> np.dtype[Any]:
         """Certificates refresh the gradient in float64."""
@@ -117,12 +133,12 @@ class Smo(Solver):
                 problem.found_indefinite(
                     f"two of its rows have the relative squared distance {report.curvature:.3g}"
                 )
-            descent.alpha(alpha)
+            alpha = self._alpha(problem, descent)
             w = Expansion(alpha * problem.y)
-            primal = report.dual + report.gap
+            size = max(abs(report.dual + report.gap), abs(report.dual))
             iterate = KernelIterate(
                 step, step / problem.n_rows, w, problem.intercept(w), alpha,
-                gap_estimate=report.gap / primal if primal > 0 else None,
+                gap_estimate=report.gap / size if size > 0 else None,
                 problem=problem, known=known,
             )  # fmt: skip
             certificate = yield iterate

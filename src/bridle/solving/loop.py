@@ -326,7 +326,7 @@ class SolverRun:
         if certificate is None or not self._is_rounding() or not asked:
             return limit
         # Bounds grow with the unit roundoff: a tenth of the gap that is asked for may be rounding.
-        part = certificate.rounding / certificate.primal
+        part = certificate.rounding / max(abs(certificate.primal), abs(certificate.dual))
         needed = math.log2(10.0 * part / asked) if part > 0 else 0.0
         return (
             f"{limit}: of the gap {part:.1e} is rounding in float64; about {53 + needed:.0f} bits "

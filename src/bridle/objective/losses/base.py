@@ -12,7 +12,7 @@ its dual, with loss* the convex conjugate and t_i = 0 for classes. The sum of -C
 from __future__ import annotations
 
 from dataclasses import Field, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from bridle import _core
@@ -24,6 +24,19 @@ from bridle.objective.rounding import Interval, gamma
 # Of a loss's `value`, and of the terms of its `dual_value`: more than any formula here or of a few
 # elementary functions needs.
 VALUE_ROUNDINGS = 32
+
+
+class Shape(NamedTuple):
+    """Of a loss that is linear or quadratic between its kinks.
+
+    With r = target - p, it is the largest r a - tube |a| - curve/2 a^2 of all low <= a <= high. The
+    dual variable is C a. tube: how far r may be from 0 at no cost. curve: 0 for kinks.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    tube: float = 0.0
+    curve: float = 0.0
 
 
 def inner(a: Array, b: Array) -> float:
@@ -76,6 +89,7 @@ class Loss:
     steepest: float = np.inf  # its second derivative is at most this
     certifiable: ClassVar[bool] = True  # its dual values rise above 0
     sigmoid: ClassVar[bool] = False  # 1 / (1 + exp(-score)) is a probability
+    shape: Shape | None = None  # of losses that are linear or quadratic between their kinks
     second_order: ClassVar[bool] = False  # has `curvature(p)`, its second derivative, or newton's
 
     def __init_subclass__(cls, **options: Any) -> None:

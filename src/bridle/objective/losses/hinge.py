@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.bias import hinge_bias
-from bridle.objective.losses.base import Loss
+from bridle.objective.losses.base import Loss, Shape
 from bridle.objective.rounding import Interval
 
 
@@ -22,6 +22,7 @@ class Hinge(Loss):
     unit_slope: ClassVar[bool] = True
     quadratic: ClassVar[bool] = True
     second_order: ClassVar[bool] = True
+    shape: ClassVar[Shape] = Shape(low=0.0)  # type: ignore[misc]
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p)

@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.bias import hinge_bias
-from bridle.objective.losses.base import Loss
+from bridle.objective.losses.base import Loss, Shape
 from bridle.objective.rounding import Interval
 
 
@@ -26,6 +26,7 @@ class PerceptronLoss(Loss):
     core: ClassVar[str | None] = "perceptron"
     unit_slope: ClassVar[bool] = True
     certifiable: ClassVar[bool] = False
+    shape: ClassVar[Shape] = Shape(low=0.0)  # type: ignore[misc]
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, -p)

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
-from bridle.objective.losses.base import Loss, squares_over
+from bridle.objective.losses.base import Loss, Shape, squares_over
 from bridle.objective.rounding import Interval
 
 
-class Shape(NamedTuple):
-    """The numbers of such a loss."""
-
-    low: float = -1.0
-    high: float = 1.0
-    tube: float = 0.0
-    curve: float = 0.0
-
-
 class PiecewiseQuadratic(Loss):
-    """With r = target - p, the largest r a - tube |a| - curve/2 a^2 of all low <= a <= high.
-
-    The dual variable is C a. tube: how far r may be from 0 at no cost. curve: 0 for kinks.
-    """
+    """Whatever has a `shape`."""
 
     core: ClassVar[str | None] = "piecewise_quadratic"
     residual: ClassVar[bool] = True
@@ -33,7 +21,7 @@ class PiecewiseQuadratic(Loss):
     second_order: ClassVar[bool] = True
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Shape:  # type: ignore[override]
         """Its numbers."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.bias import squared_hinge_bias
-from bridle.objective.losses.base import Loss, squares_over
+from bridle.objective.losses.base import Loss, Shape, squares_over
 from bridle.objective.rounding import Interval
 
 
@@ -24,6 +24,7 @@ class SquaredHinge(Loss):
     quadratic: ClassVar[bool] = True
     second_order: ClassVar[bool] = True
     steepest: ClassVar[float] = 2.0  # type: ignore[misc]
+    shape: ClassVar[Shape] = Shape(0.0, np.inf, curve=0.5)  # type: ignore[misc]
 
     def value(self, p: Array) -> Array:  # noqa: D102
         return np.maximum(0.0, 1.0 - p) ** 2
