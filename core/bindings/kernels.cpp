@@ -105,17 +105,18 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
   expect_square(kernel, rows);
   for (int64_t i = 0; i < n_rows(rows); ++i)
     if (!(lower.data()[i] <= upper.data()[i]))
-      throw std::invalid_argument("row " + std::to_string(i) + " has a lower bound above the upper");
+      throw std::invalid_argument("row " + std::to_string(i) +
+                                  " has a lower bound above the upper");
   const SmoDual dual{linear.data(), lower.data(), upper.data(), ridge ? ridge->data() : nullptr,
-                     tube, free_bias};
+                     tube,          free_bias};
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Smo> {
         using T = typename std::decay_t<decltype(r)>::Value;
         if (cache_bytes < 2 * n_rows(rows) * static_cast<int64_t>(sizeof(T)))
           throw std::invalid_argument("the cache must hold two kernel rows");
         return std::make_unique<SmoOn<T>>(make_source<T>(kernel, r, squared_norms.data()), dual,
-                                          coefficients.data(), scores.data(), set_size,
-                                          cache_bytes, n_threads);
+                                          coefficients.data(), scores.data(), set_size, cache_bytes,
+                                          n_threads);
       },
       rows.view());
 }
@@ -195,9 +196,8 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
   steps.def("smo", &make_smo, nb::arg("kernel"), nb::arg("rows"),
             nb::arg("squared_norms").noconvert(), nb::arg("linear"), nb::arg("lower"),
             nb::arg("upper"), nb::arg("ridge").none(), nb::arg("tube"), nb::arg("free_bias"),
-            nb::arg("coefficients"), nb::arg("scores"), nb::arg("set_size"),
-            nb::arg("cache_bytes"), nb::arg("n_threads"), nb::keep_alive<0, 2>(),
-            nb::keep_alive<0, 3>());
+            nb::arg("coefficients"), nb::arg("scores"), nb::arg("set_size"), nb::arg("cache_bytes"),
+            nb::arg("n_threads"), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
   nb::class_<KernelSgd>(steps, "KernelSgd")
       .def("run", &checked_run<KernelSgd>, nb::arg("n_steps"), nb::arg("rng"))
       .def("coefficients",

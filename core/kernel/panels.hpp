@@ -136,7 +136,7 @@ tile_values(const PanelWork<T, Rows> &work, int64_t i, int64_t p,
   for (int r = 0; r < Part::n_rows; ++r)
     for (int q = 0; q < Part::n_panels; ++q)
       finish_panel<bytes>(work.formula, work.constant, static_cast<T>(work.squared_norms[which[r]]),
-                   work.panels.squared_norms.data() + (p + q) * panel_width, values[r][q]);
+                          work.panels.squared_norms.data() + (p + q) * panel_width, values[r][q]);
 }
 
 // out[c][i] = K(x_which[i], c) for every centre c.
@@ -181,8 +181,7 @@ template <int bytes, class T, RowsLike Rows>
 }
 
 // For each level of processors; see cpu.hpp.
-template <class T, RowsLike Rows>
-void block_any(const PanelWork<T, Rows> &work, T *const *out) {
+template <class T, RowsLike Rows> void block_any(const PanelWork<T, Rows> &work, T *const *out) {
   block_with<16>(work, out);
 }
 template <class T, RowsLike Rows>
@@ -206,8 +205,7 @@ BRIDLE_V4 void sums_v4(const PanelWork<T, Rows> &work, const double *coefficient
   sums_with<64>(work, coefficients, sums);
 }
 
-template <class T, RowsLike Rows>
-void kernel_block(const PanelWork<T, Rows> &work, T *const *out) {
+template <class T, RowsLike Rows> void kernel_block(const PanelWork<T, Rows> &work, T *const *out) {
   widest(&block_any<T, Rows>, &block_v3<T, Rows>, &block_v4<T, Rows>)(work, out);
 }
 template <class T, RowsLike Rows>

@@ -4,9 +4,9 @@
 //               - 1/2 sum_ij beta_i beta_j K_ij,       lower_i <= beta_i <= upper_i,
 //     and, with a free bias, sum_i beta_i as it is at the start.
 //
-// For the hinge beta_i = alpha_i y_i, p = y, and there is neither tube nor ridge; regression has its
-// targets for p and the width of the insensitive tube; smooth losses have a ridge; the one-class
-// machine has p = 0 and a sum that is not 0.
+// For the hinge beta_i = alpha_i y_i, p = y, and there is neither tube nor ridge; regression has
+// its targets for p and the width of the insensitive tube; smooth losses have a ridge; the
+// one-class machine has p = 0 and a sum that is not 0.
 //
 // Joachims, "Making large-scale SVM learning practical" (1999): choose a working set of q
 // variables, optimise over it, update the gradient. Half of the set are the worst violators, half
@@ -266,7 +266,8 @@ private:
   // is: the loss and its conjugate at the residual r = p - s - b.
   double gap() const {
     std::vector<double> parts(n_blocks());
-    for_blocks(n_blocks(), threads_here(), [&](int64_t block) { parts[block] = gap(block, bias()); });
+    for_blocks(n_blocks(), threads_here(),
+               [&](int64_t block) { parts[block] = gap(block, bias()); });
     return std::accumulate(parts.begin(), parts.end(), 0.0);
   }
   double gap(int64_t block, double b) const {

@@ -73,7 +73,7 @@ public:
 
 private:
   PanelWork<T, Rows> work(const Panels<T> &panels, std::span<const int64_t> which) const {
-    return {formula_,      static_cast<T>(constant_),         rows_, squared_norms_,
+    return {formula_,     static_cast<T>(constant_),          rows_, squared_norms_,
             which.data(), static_cast<int64_t>(which.size()), panels};
   }
 

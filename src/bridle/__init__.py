@@ -117,6 +117,8 @@ _HOME = {
     "KernelSgd": "bridle.solvers.kernel_stochastic",
     "KernelNorma": "bridle.solvers.kernel_stochastic",
     "SVC": "bridle.estimators",
+    "SVR": "bridle.estimators",
+    "OneClassSVM": "bridle.estimators",
     "GradientDescent": "bridle.solvers.gd",
     "StochasticGradientDescent": "bridle.solvers.sgd",
     "SvmSgd": "bridle.solvers.svmsgd",

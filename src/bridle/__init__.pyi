@@ -13,6 +13,8 @@ from bridle.errors import ModelError as ModelError
 from bridle.errors import OracleError as OracleError
 from bridle.estimators.base import GapWarning as GapWarning
 from bridle.estimators.chain import ChainSVM as ChainSVM
+from bridle.estimators.kernel_function import SVR as SVR
+from bridle.estimators.kernel_function import OneClassSVM as OneClassSVM
 from bridle.estimators.linear import LinearSVC as LinearSVC
 from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
 from bridle.estimators.logistic import LogisticRegression as LogisticRegression

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bridle.estimators.base import GapWarning as GapWarning
     from bridle.estimators.chain import ChainSVM as ChainSVM
+    from bridle.estimators.kernel_function import SVR as SVR
+    from bridle.estimators.kernel_function import OneClassSVM as OneClassSVM
     from bridle.estimators.linear import LinearSVC as LinearSVC
     from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
     from bridle.estimators.multiclass import MulticlassSVC as MulticlassSVC
@@ -29,6 +31,8 @@ _HOME = {
     "Ridge": "bridle.estimators.regression",
     "OnlineSVC": "bridle.estimators.online",
     "SVC": "bridle.estimators.svc",
+    "SVR": "bridle.estimators.kernel_function",
+    "OneClassSVM": "bridle.estimators.kernel_function",
     "GapWarning": "bridle.estimators.base",
     "ChainSVM": "bridle.estimators.chain",
     "MulticlassSVC": "bridle.estimators.multiclass",
@@ -41,6 +45,7 @@ _HOME = {
 
 __all__ = [
     "SVC",
+    "SVR",
     "ChainSVM",
     "GapWarning",
     "LinearSVC",
@@ -50,6 +55,7 @@ __all__ = [
     "MulticlassSVC",
     "MultilabelSVC",
     "MultivariateSVC",
+    "OneClassSVM",
     "OnlineSVC",
     "QuantileRegressor",
     "RankSVM",

@@ -53,11 +53,11 @@ from sklearn.utils.validation import check_is_fitted
 
 Indices = NDArray[np.intp]
 
-_MATRIX: dict[str, Any] = {
+MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
 }  # fmt: skip
 # What C = inf is taken as, as scikit-learn does: alpha is bounded by it, and hardly ever so large.
-_LARGEST_C = 1e10
+LARGEST_C = 1e10
 # Kernel values that are held at once when predicting.
 _BLOCK = 2**22
 
@@ -87,7 +87,31 @@ def _counted(sample_weight: Any, y: Any) -> Any:
     return weights
 
 
-class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelWeights:
+    """`coef_` of kernel machines, whose `_coefficients` has a row for each function."""
+
+    kernel: Any
+    support_vectors_: Any
+    _coefficients: Array
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of each machine, for the linear kernel."""
+        if self.kernel != "linear" and getattr(self.kernel, "name", None) != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        weights = self._coefficients @ self.support_vectors_
+        if not is_sparse(self.support_vectors_):
+            weights.flags.writeable = False
+            return weights
+        from scipy.sparse import csr_matrix
+
+        sparse = csr_matrix(weights)
+        sparse.data.flags.writeable = False
+        return sparse
+
+
+class SVC(Certified, KernelWeights, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel support vector classification with a certified duality gap.
 
     Parameters
@@ -216,7 +240,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("multi_class", "decision_function_shape"):
             if getattr(self, name) not in ("ovo", "ovr"):
                 raise ValueError(f'{name} must be "ovo" or "ovr", got {getattr(self, name)!r}')
-        X, labels = validate_data(self, X, y, **_MATRIX)
+        X, labels = validate_data(self, X, y, **MATRIX)
         if is_sparse(X) and self.kernel == "precomputed":
             raise TypeError("Sparse precomputed kernels are not supported: give a dense matrix")
         sample_weight = _counted(sample_weight, labels)
@@ -224,7 +248,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = fit(
             X, checked_labels(labels), sample_weight=sample_weight,
             task=Task(
-                min(self.C, _LARGEST_C), "hinge", self.bias, multi_class=self.multi_class,
+                min(self.C, LARGEST_C), "hinge", self.bias, multi_class=self.multi_class,
                 class_weight=self.class_weight, kernel=choice,
             ),
             effort=Effort(
@@ -269,22 +293,6 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator.certificate_, estimator._provenance = model.certificate, provenance_of(model)
         estimator._keep_calibrators(model.info)
         return estimator
-
-    @property
-    def coef_(self) -> Any:
-        """The weights of each machine, for the linear kernel."""
-        if self.kernel != "linear" and getattr(self.kernel, "name", None) != "linear":
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        check_is_fitted(self)
-        weights = self._coefficients @ self.support_vectors_
-        if not is_sparse(self.support_vectors_):
-            weights.flags.writeable = False
-            return weights
-        from scipy.sparse import csr_matrix
-
-        sparse = csr_matrix(weights)
-        sparse.data.flags.writeable = False
-        return sparse
 
     def decision_function(self, X: Any) -> Array:
         """Scores: (n,) for two classes, else one column for each class or for each pair."""
@@ -408,7 +416,7 @@ class SVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Array:
         """The score of each row by each machine."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_MATRIX)
+        X = validate_data(self, X, reset=False, **MATRIX)
         n_threads = check_threads(self._threads)
         out, n_support = np.tile(self.intercept_, (X.shape[0], 1)), self._coefficients.shape[1]
         if n_support == 0:

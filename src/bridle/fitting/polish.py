@@ -1,12 +1,14 @@
 """The last digits of a small kernel machine, from a good solution.
 
-Once it is known which variables rest at 0, which at C_i and which are in between, the optimality
-conditions of the last are linear equations,
+Once it is known which coefficients of w rest at a bound or at the kink at 0, and which are in
+between, the optimality conditions of the last are linear equations,
 
-    sum_j c_j K(x_j, x_i) + b = y_i  for every i in between,    [free bias: sum_j c_j = 0],
+    sum_j c_j K(x_j, x_i) + ridge_i c_i + b = p_i - tube sign(c_i)  for every i in between,
+    [free bias: sum_j c_j as it is],
 
-with c_j = alpha_j y_j. Variables that this moves out of their box go to the bound, and the rest is
-solved again. What comes out is judged like any iterate, and kept only if its gap is smaller.
+see `DualForm`; for the hinge p = y, without tube and ridge. Coefficients that this moves out of
+their box go to the bound, and the rest is solved again. What comes out is judged like any iterate,
+and kept only if its gap is smaller.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.certificate import Certificate
 from bridle.objective.point import Iterate
-from bridle.problems.kernel import Expansion, KernelProblem
+from bridle.problems.kernel import DualForm, Expansion, KernelProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
 from bridle.solving.solution import Solution
@@ -45,22 +47,24 @@ def polish(problem: KernelProblem, solution: Solution) -> Solution:
     """The solution with smaller gap, if the equations give one; else the same."""
     K = problem.values.block(np.arange(problem.n_rows))
     K = K + problem.constant
-    alpha = solution.alpha.copy()
-    upper = problem.upper
-    near = 1e-6 * upper
-    alpha[alpha < near] = 0.0
-    full = alpha > upper - near
-    alpha[full] = upper[full]
+    form = problem.dual_form
+    lower, upper = form.lower, form.upper
+    if form.tube:  # on the side of the kink where each is
+        positive = solution.alpha * problem.y > 0
+        lower, upper = np.where(positive, 0.0, lower), np.where(positive, upper, 0.0)
+    c = solution.alpha * problem.y
+    near = 1e-6 * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    c = np.where(c < lower + near, lower, np.where(c > upper - near, upper, c))
     for _ in range(ROUNDS):
-        between = np.flatnonzero((alpha > 0) & (alpha < upper))
+        between = np.flatnonzero((c > lower) & (c < upper))
         if len(between) == 0:
             break
-        alpha[between] = _solve(problem, K, alpha, between)
-        outside = (alpha < 0) | (alpha > upper)
-        alpha = np.clip(alpha, 0.0, upper)
+        c[between] = _solve(problem, form, K, c, between)
+        outside = (c < lower) | (c > upper)
+        c = np.clip(c, lower, upper)
         if not outside.any():
             break
-    w = Expansion(alpha * problem.y)
+    w, alpha = Expansion(c), c * problem.y + 0.0
     judged = problem.judge(Iterate(solution.steps, solution.epochs, w, problem.intercept(w), alpha))
     rounding = judged.primal_rounding + judged.dual_rounding
     certificate = Certificate(
@@ -71,15 +75,18 @@ def polish(problem: KernelProblem, solution: Solution) -> Solution:
     return replace(solution, w=judged.w, b=judged.b, alpha=judged.alpha, certificate=certificate)
 
 
-def _solve(problem: KernelProblem, K: Array, alpha: Array, between: NDArray[np.intp]) -> Array:
-    """alpha of the variables in between, from the equations."""
-    c = alpha * problem.y
-    c[between] = 0.0
-    right = problem.y[between] - K[between] @ c
+def _solve(
+    problem: KernelProblem, form: DualForm, K: Array, c: Array, between: NDArray[np.intp]
+) -> Array:
+    """The coefficients in between, from the equations."""
+    rest = c.copy()
+    rest[between] = 0.0
+    right = form.linear[between] - form.tube * np.sign(c[between]) - K[between] @ rest
     left = K[np.ix_(between, between)]
+    if form.ridge is not None:
+        left = left + np.diag(form.ridge[between])
     if problem.bias == "free":
         n = len(between)
         left = np.block([[left, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
-        right = np.append(right, -c.sum())
-    found = np.linalg.lstsq(left, right, rcond=1e-14)[0][: len(between)]
-    return np.asarray(found * problem.y[between])
+        right = np.append(right, problem.balance.middle - rest.sum())
+    return np.asarray(np.linalg.lstsq(left, right, rcond=1e-14)[0][: len(between)])

@@ -30,6 +30,26 @@ from bridle.rows.gram import expand
 from numpy.typing import NDArray
 
 
+def support_parts(support: Any) -> dict[str, NDArray[Any]]:
+    """Support vectors as the arrays of a file."""
+    if not is_sparse(support):
+        return {"support": np.ascontiguousarray(support)}
+    return {
+        "support_indptr": support.indptr.astype(np.int64),
+        "support_indices": support.indices.astype(np.int64), "support_values": support.data,
+    }  # fmt: skip
+
+
+def support_from(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Any:
+    """The support vectors of a file."""
+    if "support" not in arrays:
+        return csr_from_parts(arrays, "support", n_features)
+    support = arrays["support"]
+    if support.shape[1] != n_features:
+        raise ValueError(f"support vectors of {support.shape[1]} features, not {n_features}")
+    return support
+
+
 @dataclass(frozen=True)
 class KernelModel(OfClasses):
     """Decision functions sum_j coefficients_kj K(s_j, x) + b_k over common support vectors s_j.
@@ -185,26 +205,12 @@ class KernelModel(OfClasses):
         arrays = {"coefficients": self.coefficients, "intercept": self.intercept}
         if self.scale is not None:
             arrays["scale"] = self.scale
-        if not is_sparse(self.support):
-            return fields, arrays | {"support": np.ascontiguousarray(self.support)}
-        return fields, arrays | {
-            "support_indptr": self.support.indptr.astype(np.int64),
-            "support_indices": self.support.indices.astype(np.int64),
-            "support_values": self.support.data,
-        }
+        return fields, arrays | support_parts(self.support)
 
     @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """For `load_model`."""
-        n_features = int(fields["n_features"])
-        if "support" in arrays:
-            support: Any = arrays["support"]
-            if support.shape[1] != n_features:
-                raise ValueError(
-                    f"support vectors of {support.shape[1]} features, not {n_features}"
-                )
-        else:
-            support = csr_from_parts(arrays, "support", n_features)
+        support = support_from(arrays, int(fields["n_features"]))
         return cls(
             kernel=kernel_named(str(fields["kernel"]["name"]), fields["kernel"]),
             support=support,

@@ -63,21 +63,24 @@ STRUCTURAL = {"C": POSITIVE, "info": INFO}
 # Chains and rankers once had their only certificate among the other fields.
 PROOF = {"certificates": CERTIFICATES, **CERTIFICATE}
 
+KERNEL = table({"name": STRING}, {"gamma": NOT_NEGATIVE, "coef0": FINITE, "degree": SMALL})
+KERNEL_FUNCTION = table({
+    "kernel": KERNEL, "n_features": COUNT, "objective": OBJECTIVE, "certificates": CERTIFICATES,
+    "fingerprint": STRING, "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
+})  # fmt: skip
+
 HEADERS: dict[str, Check] = {
     "linear": table(CLASSIFIER, {"multi_class": word_of(*MULTI_CLASS), "n_features": COUNT}),
     "kernel": table(
-        {
-            **CLASSIFIER, "n_features": COUNT,
-            "kernel": table(
-                {"name": STRING}, {"gamma": NOT_NEGATIVE, "coef0": FINITE, "degree": SMALL}
-            ),
-        },
+        {**CLASSIFIER, "n_features": COUNT, "kernel": KERNEL},
         {"multi_class": word_of("ovr", "ovo")},
     ),
     "regression": table({
         "objective": OBJECTIVE, "certificates": CERTIFICATES, "fingerprint": STRING,
         "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
     }),
+    "kernel-regression": KERNEL_FUNCTION,
+    "one-class": KERNEL_FUNCTION,
     "ranking": table(
         {**STRUCTURAL, "loss": STRING, "threshold": FINITE, "fingerprint": STRING,
          "n_queries": COUNT, "zero_based": BOOLEAN},
@@ -96,15 +99,21 @@ HEADERS: dict[str, Check] = {
     "multilabel": table({**STRUCTURAL, "n_rows": COUNT}, PROOF),
 }  # fmt: skip
 
+SUPPORT: Arrays = {
+    "support": ("f", 2), "support_indptr": ("i", 1), "support_indices": ("i", 1),
+    "support_values": ("f", 1),
+}  # fmt: skip
+FUNCTION: Arrays = {"coefficients": ("f", 1), "intercept": ("f", 1), **SUPPORT}
+
 ARRAYS: dict[str, Arrays] = {
     "linear": {
         "coef": ("f", 2), "intercept": ("f", 1), "alpha": ("f", 2), "scale": ("f", 1),
         "coef_indptr": ("i", 1), "coef_indices": ("i", 1), "coef_values": ("f", 1),
     },
     "kernel": {
-        "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), "support": ("f", 2),
-        "support_indptr": ("i", 1), "support_indices": ("i", 1), "support_values": ("f", 1),
+        "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), **SUPPORT,
     },
+    "kernel-regression": FUNCTION, "one-class": FUNCTION,
     "regression": {
         "coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1), "scale": ("f", 1),
     },

@@ -24,6 +24,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.models.linear", "LinearModel"),
     "kernel": ("bridle.models.kernel", "KernelModel"),
     "regression": ("bridle.models.regression", "RegressionModel"),
+    "kernel-regression": ("bridle.models.kernel_function", "KernelRegressionModel"),
+    "one-class": ("bridle.models.kernel_function", "OneClassModel"),
     "ranking": ("bridle.models.ranker", "RankingModel"),
     "chain": ("bridle.models.chain", "ChainModel"),
     "structured": ("bridle.models.structured", "StructuredModel"),
