@@ -166,7 +166,7 @@ def test_one_class_is_the_optimum_of_a_quadratic_programme():
     problem = one_class(0.4, n=25)
     K, c = gram(problem.X, problem.kernel), problem.cost
     answer = minimize(
-        lambda a: 0.5 * a @ K @ a, 0.4 * c, jac=lambda a: K @ a, bounds=list(zip(0 * c, c)),
+        lambda a: 0.5 * a @ K @ a, 0.4 * c, jac=lambda a: K @ a, bounds=[(0.0, top) for top in c],
         constraints={"type": "eq", "fun": lambda a: a.sum() - 0.4 * c.sum(), "jac": np.ones_like},
         method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
     )  # fmt: skip

@@ -75,9 +75,7 @@ class KernelMachine(Certified, KernelWeights, BaseEstimator):  # type: ignore[mi
         """The kernel, for a problem."""
         return {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
 
-    def _fit(
-        self, X: Any, sample_weight: Any, problem: KernelProblem, objective: Objective
-    ) -> None:
+    def _fit(self, X: Any, weights: Any, problem: KernelProblem, objective: Objective) -> None:
         plain = self.solver in ("auto", "smo")
         solver = Smo(cache_mb=self.cache_size) if plain else self.solver
         found = solve(
@@ -87,8 +85,8 @@ class KernelMachine(Certified, KernelWeights, BaseEstimator):  # type: ignore[mi
         if self.solver == "auto":
             found = polished(problem, found, solver)
         self._keep(X, problem, found)
-        self._provenance = {
-            "objective": replace(objective, weighted=sample_weight is not None),
+        self._provenance: dict[str, Any] = {
+            "objective": replace(objective, weighted=weights is not None),
             "fingerprint": fingerprint_of_checked(
                 X, problem.y if problem.targets is None else problem.targets
             ),
@@ -126,13 +124,13 @@ class KernelMachine(Certified, KernelWeights, BaseEstimator):  # type: ignore[mi
         if not len(c):
             return np.full(X.shape[0], b)
         if self.kernel_.given:
-            return np.asarray(X[:, self.support_], np.float64) @ c + b
+            return np.asarray(np.asarray(X[:, self.support_], np.float64) @ c + b)
         step = max(1, BLOCK // len(c)) if self.kernel_.is_matrix else max(1, X.shape[0])
         parts = [
             expand(self.kernel_, X[begin : begin + step], self.support_vectors_, c, self._threads)
             for begin in range(0, X.shape[0], step)
         ]
-        return np.concatenate(parts) + b
+        return np.asarray(np.concatenate(parts) + b)
 
     def to_model(self) -> Any:
         """For `save_model`."""
@@ -271,8 +269,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
 
         min_{w, rho}  1/2 |w|^2 + sum_i weight_i max(0, rho - w.phi(x_i)) - nu rho sum_i weight_i
 
-    That is LIBSVM's and scikit-learn's objective, times (nu sum_i weight_i)^2 that of the paper; its
-    values are negative, and the relative gap is (P - D) / |D|.
+    That is LIBSVM's and scikit-learn's objective, times (nu sum_i weight_i)^2 that of the paper;
+    its values are negative, and the relative gap is (P - D) / |D|.
 
     Parameters
     ----------

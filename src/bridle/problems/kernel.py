@@ -6,8 +6,8 @@
     max_alpha  D(alpha) = dual_value(alpha) - 1/2 |w(alpha)|^2,   c_j = alpha_j y_j,
                lower(C_i) <= alpha_i <= upper(C_i)
 
-Of a loss of residuals p_i = s_i + b - t_i, where y has the targets t_i of a regression: then all y_i
-above are 1, and D gains sum_i alpha_i t_i. For the hinge, dual_value is sum_i alpha_i.
+Of a loss of residuals p_i = s_i + b - t_i, where y has the targets t_i of a regression: then all
+y_i above are 1, and D gains sum_i alpha_i t_i. For the hinge, dual_value is sum_i alpha_i.
 
 bias "none": b = 0. "regularised": a constant is added to the kernel: K + bias_scale^2, and
 b = bias_scale^2 sum_j c_j is part of |w|^2. "free": b is not penalised; sum_i alpha_i y_i = 0.
@@ -134,9 +134,9 @@ class DualForm(NamedTuple):
 class KernelProblem(Problem):
     """1/2 |w|^2 + sum_i C_i loss(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
 
-    y: -1 or +1, or targets where the loss is one of residuals. loss: linear or quadratic between its
-    kinks. kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a Kernel, or a
-    function of two matrices. X: CSR or dense, float32 or float64, not copied.
+    y: -1 or +1, or targets where the loss is one of residuals. loss: linear or quadratic between
+    its kinks. kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a
+    Kernel, or a function of two matrices. X: CSR or dense, float32 or float64, not copied.
     device: where kernel values are computed: "cpu"; "cuda", a GPU, where X is copied to; "auto",
     what is predicted to take less time.
 
@@ -522,9 +522,9 @@ class KernelProblem(Problem):
     def _dual(self, alpha: Array, sums: KernelSums) -> Interval:
         """Free bias: that of the point whose heavier class is scaled until sum alpha_i y_i = 0.
 
-        Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most. What
-        it loses of the rest of D is no more than what is positive there, which is 1 (or t_i) times
-        each alpha_i.
+        Its alpha differ by |r| in sum, r = sum alpha_i y_i, and so w by |r| sqrt(K_ii) at most.
+        What it loses of the rest of D is no more than what is positive there, which is 1 (or t_i)
+        times each alpha_i.
         """
         if self.indefinite is not None:
             return Interval(-np.inf, -np.inf)

@@ -101,7 +101,7 @@ class EpsilonInsensitive(PiecewiseQuadratic):
         _check_epsilon(self.epsilon)
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(tube=float(self.epsilon))
 
 
@@ -114,7 +114,7 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     smooth: ClassVar[bool] = True
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(-np.inf, np.inf, tube=float(self.epsilon), curve=0.5)
 
 
@@ -127,7 +127,7 @@ class Squared(PiecewiseQuadratic):
     smooth: ClassVar[bool] = True
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(-np.inf, np.inf, curve=0.5)
 
 
@@ -144,7 +144,7 @@ class Pinball(PiecewiseQuadratic):
             raise ValueError(f"quantile must lie between 0 and 1, got {self.quantile}")
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(self.quantile - 1.0, float(self.quantile))
 
 
@@ -161,7 +161,7 @@ class Huber(PiecewiseQuadratic):
         _check(delta=self.delta)
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(-self.delta, float(self.delta), curve=1.0)
 
 
@@ -184,7 +184,7 @@ class SmoothedHinge(PiecewiseQuadratic):
         _check(gamma=self.gamma)
 
     @property
-    def shape(self) -> Shape:  # noqa: D102
+    def shape(self) -> Shape:  # type: ignore[override]  # noqa: D102
         return Shape(low=0.0, curve=float(self.gamma))
 
 
