@@ -224,7 +224,7 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "visit": lambda: {"rng": _core.Rng(0), "bucket": 2, "share": 0.5, "w": ones(5), "bias": 0.0,
                           "response": 0.1, "step": ones(5)},
         "set_caution": lambda: {"caution": ones(5)}, "moved": dict, "keep": lambda: {"part": 0.5},
-        "alpha": lambda: {"out": ones()},
+        "coefficients": lambda: {"out": ones()},
     },
     "StreamedDcd": {
         "visit": lambda: {"rows": csr(), "signed_cost": signs(), "squared_norms": ones(),

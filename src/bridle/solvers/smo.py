@@ -41,7 +41,7 @@ MOST_OF_A_DEVICE = 0.8  # of its free memory
 class Smo(Solver):
     """Decomposition with working sets, shrinking and a cache of kernel rows.
 
-    working_set: how many variables are optimised together; None: 64, or 1024 on a device. cache_mb:
+    working_set: how many variables are optimised together; None: 128, or 1024 on a device. cache_mb:
     the budget for kernel rows; it must hold two of them. None: 500, or most of what a device has
     left.
     """
@@ -83,7 +83,7 @@ class Smo(Solver):
         if problem.device is None:
             return 8, _core.steps.smo(
                 problem.core_kernel, problem.rows.view, problem.squared_norms, *problem.dual_form,
-                free, alpha * problem.y, scores, self.working_set or 64, self._cache(problem),
+                free, alpha * problem.y, scores, self.working_set or 128, self._cache(problem),
                 problem.n_threads,
             )  # fmt: skip
         from bridle.solvers.shared.decomposition import MOST, Decomposition
