@@ -41,9 +41,9 @@ MOST_OF_A_DEVICE = 0.8  # of its free memory
 class Smo(Solver):
     """Decomposition with working sets, shrinking and a cache of kernel rows.
 
-    working_set: how many variables are optimised together; None: 128, or 1024 on a device. cache_mb:
-    the budget for kernel rows; it must hold two of them. None: 500, or most of what a device has
-    left.
+    working_set: how many variables are optimised together; None: 128, or 1024 on a device.
+    cache_mb: the budget for kernel rows; it must hold two of them. None: 500, or most of what a
+    device has left.
     """
 
     working_set: int | None = None
