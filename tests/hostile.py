@@ -260,6 +260,7 @@ USES: dict[str, Callable[[Any, Path], Iterator[Callable[[], Any]]]] = {
     "LinearModel": _use_linear, "KernelModel": _use_kernel, "RankingModel": _use_ranking,
     "ChainModel": _use_chain, "StructuredModel": _use_structured, "TreeModel": _use_tree,
     "MultilabelModel": _use_multilabel, "RegressionModel": _use_regression,
+    "KernelRegressionModel": _use_regression, "OneClassModel": _use_regression,
     "SavedPoint": _use_checkpoint,
 }  # fmt: skip
 
@@ -289,6 +290,8 @@ def example_models(folder: Path) -> dict[str, bytes]:
         "chain": bridle.ChainSVM().fit([X[:4], X[4:9]], [["a", "b", "a", "b"], list("abcab")]),
         "multilabel": bridle.MultilabelSVC().fit(X, (X[:, :3] > 0).astype(int)),
         "regression": bridle.LinearSVR().fit(X, X[:, 0]),
+        "svr": bridle.SVR(gamma=0.5).fit(sparse, X[:, 0]),
+        "one-class": bridle.OneClassSVM(gamma=0.5).fit(X),
     }
     for name, estimator in made.items():
         save_model(folder / name, estimator)

@@ -224,7 +224,7 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "visit": lambda: {"rng": _core.Rng(0), "bucket": 2, "share": 0.5, "w": ones(5), "bias": 0.0,
                           "response": 0.1, "step": ones(5)},
         "set_caution": lambda: {"caution": ones(5)}, "moved": dict, "keep": lambda: {"part": 0.5},
-        "coefficients": lambda: {"out": ones()},
+        "alpha": lambda: {"out": ones()},
     },
     "StreamedDcd": {
         "visit": lambda: {"rows": csr(), "signed_cost": signs(), "squared_norms": ones(),
@@ -249,7 +249,7 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "run": lambda: {"n_visits": 30, "rng": _core.Rng(0)}, "halve_quanta": dict,
         "output": lambda: {"w": ones(5), "alpha": ones()},
     },
-    "Smo": {"run": lambda: {"n_sets": 5}, "alpha": lambda: {"": ones()}, "unshrink": dict,
+    "Smo": {"run": lambda: {"n_sets": 5}, "coefficients": lambda: {"": ones()}, "unshrink": dict,
             "refresh": lambda: {"": np.zeros(N)}},
     "KernelSgd": {"run": lambda: {"n_steps": 30, "rng": _core.Rng(0)},
                   "coefficients": lambda: {"": ones()}},
