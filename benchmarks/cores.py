@@ -136,6 +136,18 @@ def path() -> Fit:
     return lambda n: [point.C for point in bridle.path(X, y, 1e-3, 1.0, gap=1e-2, n_threads=n)]
 
 
+def choosing() -> Fit:
+    """LinearSVCCV: 20 values of C, 5 folds."""
+    X, y = make_corpus(10_000, seed=0)
+    Cs = np.geomspace(1e-3, 1e2, 20)
+
+    def fit(n_threads: int) -> Any:
+        model = bridle.LinearSVCCV(Cs, cv=5, random_state=0, n_threads=n_threads)
+        return model.fit(X, y).scores_
+
+    return fit
+
+
 def real(name: str) -> Any:
     """A set of the folder that BRIDLE_DATA names; FileNotFoundError without."""
     return read_svmlight(Path(os.environ.get("BRIDLE_DATA", "nowhere")) / name, dtype=np.float32)
@@ -153,6 +165,7 @@ def rows_of(n_rows: int) -> dict[str, Callable[[], Fit]]:
         "45 classes, C = 1": many_classes,
         "predict 45 classes": predictions,
         "path, 50,000 rows": path,
+        "LinearSVCCV, 10,000 rows": choosing,
         "SVC, covtype, 20,000 rows": kernel_machine,
     }
 

@@ -74,8 +74,10 @@ def test_a_class_takes_the_steps_that_it_would_take_alone(loss, bias_precision):
         assert left.n_active == together.report(k).active
 
 
+@pytest.mark.parametrize("drawn", [ClassDescents.DRAWN, 80])
 @pytest.mark.parametrize("storage", STORAGE)
-def test_any_number_of_threads(storage):
+def test_any_number_of_threads(storage, drawn, monkeypatch):
+    monkeypatch.setattr(ClassDescents, "DRAWN", drawn)
     X, codes = data(dtype=np.float32)
     found = [
         solve_one_vs_rest(

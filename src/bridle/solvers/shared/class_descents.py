@@ -71,6 +71,7 @@ class ClassDescents:
     """
 
     DRAWN = 4096  # rows that show how far it is
+    OFTEN = 2  # as many visits for each that is drawn
     # Of a line of classes, so many that still need a row are not worth a visit together: alone, the
     # weights of a class fit a closer cache.
     LINE = 16
@@ -88,7 +89,7 @@ class ClassDescents:
         )  # fmt: skip
         self._n_useful = max(1, int(np.count_nonzero(problem.cost)))
         self._share = 0.25 if self._n_useful >= MANY_ROWS else 1.0
-        self._looked_at = 0  # visits at the last look
+        self._looked_at = 0  # visits of all classes at the last look
         self._classes = [_Class() for _ in range(n)]
         # Of each class, who says when it crawls; then it leaves, and what it does alone is made of
         # its iterates, the problem, the watch and random numbers.
@@ -103,8 +104,10 @@ class ClassDescents:
         for k, state in going:
             state.visits, state.whole = reports[k].visits, reports[k].whole
         suspicious = finished and any(s.has_come_far(reports[k]) for k, s in going)
-        if suspicious or self._core.work - self._looked_at > 4 * self.DRAWN * self._core.n_groups:
-            self._looked_at = self._core.work
+        # By what each class visits for itself: which of them share a visit depends on the threads.
+        visits = sum(state.visits for state in self._classes)
+        if suspicious or visits - self._looked_at > self.OFTEN * self.DRAWN * len(going):
+            self._looked_at = visits
             drawn = self._core.sample(self._rng, self.DRAWN)
             for k, state in going:
                 state.look(reports[k], drawn[k])
