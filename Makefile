@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CXX_SOURCES := $(shell find core -name '*.[ch]pp')
-CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml
+# The package's file has the version, which is compiled in.
+CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml src/bridle/__init__.py
 
 .PHONY: demo test test-core test-threads lint bench experiments gallery docs wheel fuzz sanitize
 .PHONY: mutants format clean lint-release test-oldest test-clang test-aarch64 compile-windows

@@ -19,6 +19,7 @@ from bridle import (
     LinearProblem,
     LinearSVC,
     LinearSVCCV,
+    __version__,
     path,
     solve,
 )
@@ -183,7 +184,7 @@ def test_bad_input_is_named(client, corpus, tmp_path):
         with pytest.raises(ClusterError, match=f"worker {worker} has bridle 0.0.9"):
             DaskRows(client, bag(X, y))
     finally:
-        client.run(exec, "import bridle; bridle.__version__ = '0.1.0'", workers=[worker])
+        client.run(exec, f"import bridle; bridle.__version__ = {__version__!r}", workers=[worker])
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
