@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.settings import named_solvers
+from bridle.cli.settings import make_loss, named_solvers
 from bridle.cli.shared import (
     NOT_REACHED,
     REACHED,
@@ -92,7 +92,7 @@ def report(
     """
     clock = Clock()
     with reported():
-        methods = named_solvers(solvers)
+        methods, formula = named_solvers(solvers), make_loss(loss)
     check_writable(output, inputs=tuple(p for p in (data, test, names) if p is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
@@ -105,7 +105,7 @@ def report(
     with reported(), clock.timing("solve"):
         made = make_report(
             X, y, test=held_out, feature_names=called, title=data.name, command=_command(),
-            loss=loss, bias=bias, gap=gap, folds=folds, solvers=methods, max_seconds=max_seconds,
+            loss=formula, bias=bias, gap=gap, folds=folds, solvers=methods, max_seconds=max_seconds,
             seed=seed, n_threads=threads,
         )  # fmt: skip
     with reported(), clock.timing("write"):

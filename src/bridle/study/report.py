@@ -31,7 +31,7 @@ from bridle.matrix.fingerprint import fingerprint
 from bridle.models.deciding import decide
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total_trace
-from bridle.objective.losses import Hinge, Loss
+from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.stopping import Epochs, Gap, Seconds
@@ -69,6 +69,11 @@ def make_report(
     max_seconds: for each path over C, for the final fit and for each solver compared.
     feature_names: one for each column of X. command: how to make this report again.
     """
+    if loss_from(loss).residual:
+        raise ValueError(
+            f"a report is of classes, and the loss {loss_from(loss).name!r} of numbers: see path, "
+            "compare and train --test"
+        )
     labels = np.asarray(y)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
