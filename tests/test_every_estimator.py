@@ -163,7 +163,7 @@ def test_defaults_that_say_what_scikit_learns_say():
     model = LinearSVC(penalty="l2", dual="auto").fit(X, y)
     assert np.array_equal(model.coef_, LinearSVC(dual=True).fit(X, y).coef_)
     with pytest.raises(ValueError, match="Unsupported set of arguments: penalty='l1'"):
-        LinearSVC(penalty="l1").fit(X, y)
+        LinearSVC(penalty="l1", loss="hinge").fit(X, y)
     joint = LinearSVC(multi_class="crammer_singer").fit(*rows())
     hinge = LinearSVC(multi_class="crammer_singer", loss="hinge").fit(*rows())
     assert np.array_equal(joint.coef_, hinge.coef_)
