@@ -15,6 +15,8 @@ from bridle.models.storage import load_model
 from bridle.objective.losses import LOSSES
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix
+from sklearn import svm
+from sklearn.linear_model import LogisticRegression
 
 import reference
 
@@ -111,6 +113,74 @@ def test_parameters_of_a_loss_are_given_by_name(folder: Path) -> None:
         found = run("train", data, model, "--loss", text)
         assert (found.exit_code, said in found.stderr) == (2, True), found.stderr
         assert found.stderr.count("\n") == 1
+
+
+PENALTIES = {
+    "l1": ([], 1.0), "elasticnet": (["--l1-ratio", 0.3], 0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
+def test_penalties_with_an_l1_norm(folder: Path, name: str, penalty: str) -> None:
+    data, model = folder / "train.labels", folder / "sparse.model"
+    options, l1 = PENALTIES[penalty]
+    told = report("train", data, model, "--loss", name, "--penalty", penalty, *options,
+                  "-c", 0.1, "--gap", 1e-8)  # fmt: skip
+    assert (told["penalty"], told["solver"]) == (penalty, "cd")
+    X, y = draw(0)
+    signs, fitted = np.where(y > 0.7, 1.0, -1.0), load_model(model)
+
+    def primal(w: np.ndarray, b: float) -> float:
+        joined, margins = np.append(w, b), signs * (X @ w + b)
+        norm = l1 * np.abs(joined).sum() + (1 - l1) / 2 * joined @ joined
+        return float(norm + 0.1 * LOSSES[name].value(margins).sum())
+
+    assert told["primal"] == pytest.approx(primal(fitted.coef[0], fitted.intercept[0]), rel=1e-9)
+    assert told["relative_gap"] <= 1e-8
+    again = report("certify", data, model)
+    assert again["primal"] == pytest.approx(told["primal"], rel=1e-9)
+    assert again["relative_gap"] <= 1e-6
+    if penalty == "l1":
+        peers = {
+            "squared_hinge": svm.LinearSVC(C=0.1, penalty="l1", dual=False, tol=1e-9),
+            "logistic": LogisticRegression(C=0.1, solver="liblinear", l1_ratio=1, tol=1e-9),
+        }
+        peer = peers[name].set_params(max_iter=10**6).fit(X, signs)
+        assert told["primal"] == pytest.approx(
+            primal(peer.coef_[0], float(peer.intercept_[0])), rel=1e-6
+        )
+    assert report("train", data, "--loss", name, "--penalty", penalty, *options, "--folds", 3,
+                  "-c", 0.1)["status"] == "converged"  # fmt: skip
+
+
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_folds_have_the_penalty_that_is_asked_for(folder: Path, l1: float) -> None:
+    """At a C below which l1 leaves no weight, all held-out rows are of the larger class."""
+    options = ["--penalty", "elasticnet", "--l1-ratio", l1, "--loss", "logistic", "-c", 1e-4]
+    signs = draw(0)[1] > 0.7
+    told = report("train", folder / "train.labels", *options, "--bias", "none", "--folds", 3)
+    usual = max(np.mean(signs), 1 - np.mean(signs))
+    assert (told["accuracy"] <= usual + 1e-9) == (l1 == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--penalty", "l1"], "needs a smooth loss"),
+     (["--l1-ratio", 0.5], "--l1-ratio is the mix of --penalty elasticnet"),
+     (["--penalty", "elasticnet", "--loss", "logistic"], "needs an l1_ratio from 0 to 1"),
+     (["--penalty", "l1", "--loss", "squared"], "--penalty is not there yet for numbers"),
+     (["--penalty", "l1", "--kernel", "rbf"], "--penalty is for linear machines"),
+     (["--penalty", "l1", "--multiclass", "crammer_singer"], 'no penalty="l1"'),
+     (["--penalty", "l1", "--loss", "logistic", "--memory", "1G"], "--memory has no --penalty"),
+     (["--penalty", "l1", "--loss", "logistic", "--epochs-a-priori"], "is for --penalty l2"),
+     (["--penalty", "l1", "--loss", "logistic", "--checkpoint", "x"], "is for --penalty l2"),
+     (["--penalty", "l1", "--loss", "logistic", "--solver", "dcd"], "PenalisedProblem")],
+)  # fmt: skip
+def test_what_a_penalty_cannot_have_is_said(folder: Path, options: list[Any], said: str) -> None:
+    found = run("train", folder / "train.labels", folder / "m", *options)
+    assert (found.exit_code, said in found.stderr) == (2, True), found.stderr
+    assert found.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

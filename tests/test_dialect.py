@@ -51,6 +51,8 @@ def draw(n_classes: int, n_rows: int = 150) -> tuple[csr_matrix, np.ndarray]:
         ("-v 5 -C d", "--loss squared_hinge --bias none --folds 5 --search-c d"),
         ("-s 3 -c 2 -w1 2 -w-1 0.5 -e 0.01 d m", "--loss hinge --bias none --weight 1=2 "
          "--weight -1=0.5 --gap 0.001 -c 2 d m"),
+        ("-s 5 d", "--loss squared_hinge --penalty l1 --bias none d"),
+        ("-s 6 -b 1 -B 1 d", "--loss logistic --penalty l1 --bias regularised d"),
         ("-s 0 -b 1 d", "--loss logistic --bias none d"),
         ("-s 7 -B 1 d", "--loss logistic --bias regularised d"),
         ("-s 11 d", "--loss squared_epsilon_insensitive:epsilon=0.1 --bias none d"),
@@ -73,8 +75,8 @@ def test_what_is_native_stays(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-s 5", "-s 5 is an L1-regularised classifier, which bridle does not have"),
-        ("-s 21", "one-class"), ("-n 0.5", "one-class"), ("-s 13 -p x", "-p: expected a number"),
+        ("-s 21", "-s 21 is a linear one-class machine, which bridle does not have"),
+        ("-n 0.5", "one-class"), ("-s 13 -p x", "-p: expected a number"),
         ("-s 99", "no solver of LIBLINEAR's"),
         ("-s x", "-s: expected the number of a solver"), ("-B x", "-B: expected a number"),
         ("-s", "-s: expected a value"), ("-wx 2", "-wx: expected a label"),
@@ -100,7 +102,8 @@ def objective(
     scores = dense @ coef.T + b
     C, B, weight = options["c"], options["B"], options["w"]
     # An intercept is a weight of the constant feature B, part of the norm.
-    value = 0.5 * np.sum(coef**2) + (0.5 * np.sum((b / B) ** 2) if B > 0 else 0.0)
+    joined = np.column_stack([coef, b / B]) if B > 0 else coef
+    value = np.abs(joined).sum() if options["s"] in (5, 6) else 0.5 * np.sum(joined**2)
     if options["s"] == 4:
         if len(labels) == 2:  # two weight vectors, -w/2 and w/2
             value /= 2
@@ -114,13 +117,14 @@ def objective(
         rows = np.array([weight.get(label, 1.0) for label in y])
         margin = np.where(y == positive, 1, -1) * scores[:, k]
         slack = np.maximum(0, 1 - margin)
-        value += C * rows @ {0: np.log1p(np.exp(-margin)), 3: slack}.get(options["s"] % 7, slack**2)
+        own = np.log1p(np.exp(-margin)) if options["s"] in (0, 6, 7) else slack**2
+        value += C * rows @ (slack if options["s"] == 3 else own)
     return float(value)
 
 
 @needs_liblinear
 @pytest.mark.parametrize("bias", [-1, 1, 3])
-@pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 7])
+@pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_objective_is_liblinears(
     tmp_path: Path, n_classes: int, solver: int, bias: int

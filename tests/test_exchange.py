@@ -357,6 +357,28 @@ w
 0.10044025433710659 0.28735595368963557 -0.41333330860632922
 -0.47658199387438782 0.039577863716848488 -0.59767424199416475
 """
+SPARSE_OF_THREE = """solver_type L1R_LR
+nr_class 3
+label 1 2 3
+nr_feature 3
+bias 2
+w
+1.0764023538117007 -0.1645646174404066 -0.71767475069105247
+0 0 0
+0 0 0
+-0.024846216143392878 -0.50132811218354723 0
+"""
+SPARSE = """solver_type L1R_L2LOSS_SVC
+nr_class 2
+label 2 -1
+nr_feature 3
+bias 2
+w
+0.68955399025934072
+0
+0
+-0.17414906110527995
+"""
 REGRESSION = """solver_type L2R_L1LOSS_SVR_DUAL
 nr_class 2
 nr_feature 3
@@ -375,6 +397,9 @@ w
     (LOGISTIC_OF_THREE, [3, 1, 1, 3],
      [[0.260702, 0.0275724, 0.711725], [0.52129, 0.276435, 0.202275],
       [0.489125, 0.458614, 0.0522609], [0.213142, 0.0434655, 0.743393]]),
+    (SPARSE_OF_THREE, [1, 3, 3, 1],
+     [[0.6896080, 0.1616175, 0.1487744], [0.2712183, 0.2349065, 0.4938751],
+      [0.07994303, 0.2712581, 0.6487989], [0.7878994, 0.1426085, 0.06949215]]),
 ])  # fmt: skip
 def test_a_logistic_model_of_liblinear(
     tmp_path: Path, text: str, labels: list[int], chances: list[list[float]]
@@ -392,6 +417,39 @@ def test_a_logistic_model_of_liblinear(
         main, ["export", str(tmp_path / "ours"), str(tmp_path / "n.liblinear")]
     )
     assert "probabilities" not in told.stderr  # which are the model's own, there as here
+
+
+def test_a_model_of_liblinear_with_an_l1_penalty(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text(SPARSE)
+    model = import_model(tmp_path / "m", 0.5)
+    said = [1.0308098583081216, -0.7620305163661643, -1.7274061027292413, 1.9272300456452645]
+    np.testing.assert_allclose(model.decision_function(ROWS), said, rtol=1e-12)
+    assert model.objective.penalty == {"penalty": "l1"}
+    assert model.objective.bias_scale == 2
+    export_model(tmp_path / "again", model, "liblinear")
+    theirs, ours = SPARSE.split(), (tmp_path / "again").read_text().split()
+    assert (ours[1], np.float64(ours[-4:]).tolist()) == (
+        "L1R_L2LOSS_SVC", np.float64(theirs[-4:]).tolist(),
+    )  # fmt: skip
+    assert bridle.LinearSVC.from_model(model).penalty == "l1"
+    mixed = replace(model, objective=replace(model.objective, l1_ratio=0.5))
+    with pytest.raises(ModelError, match="'squared_hinge' and the penalty 'elasticnet'"):
+        export_model(tmp_path / "x", mixed, "liblinear")
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_what_was_trained_with_an_l1_penalty_is_certified_back(tmp_path: Path, loss: str) -> None:
+    X, y = draw([2, 9, 4])
+    write_svmlight(tmp_path / "d", X, y)
+    bridle_command("train", tmp_path / "d", tmp_path / "m", "--loss", loss, "--penalty", "l1")
+    bridle_command("export", tmp_path / "m", tmp_path / "m.liblinear")
+    line = ["import", tmp_path / "m.liblinear", tmp_path / "again", "-c", 1]
+    bridle_command(*line, "--data", tmp_path / "d")
+    ours, again = load_model(tmp_path / "m"), load_model(tmp_path / "again")
+    assert_same_weights(ours, again)
+    assert again.objective == ours.objective
+    assert again.certificate.primal == pytest.approx(ours.certificate.primal, rel=1e-9)
+    assert again.certificate.relative_gap <= 1e-3
 
 
 def test_a_regression_of_liblinear(tmp_path: Path) -> None:
@@ -438,7 +496,7 @@ def test_a_regression_in_onnx(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (LIBLINEAR, "L2R_L1LOSS_SVC_DUAL", "L1R_LR", 1),
+    (LIBLINEAR, "L2R_L1LOSS_SVC_DUAL", "ONECLASS_SVM", 1),
     (LIBLINEAR, "nr_class 3", "nr_class 1", 2),
     (LIBLINEAR, "label 1 2 3", "label 1 2", 3),
     (LIBLINEAR, "label 1 2 3", "label 1 2 2", 3),

@@ -8,11 +8,12 @@ A pure translation of the command line, before it is read. Any of LIBLINEAR's on
     -s 1, 2    --loss squared_hinge          -C       --search-c
     -s 3       --loss hinge                  -wi x    --weight i=x
     -s 4       --multiclass crammer_singer   -q       --quiet
+    -s 5, 6    --loss squared_hinge, logistic, each with --penalty l1
     -s 11, 12  --loss squared_epsilon_insensitive:epsilon=p, where -p is 0.1 unless given
     -s 13      --loss epsilon_insensitive:epsilon=p
     -B b       --bias regularised --bias-scale b; none for b <= 0
     -R         --bias free                   -W file  the same
-    -b 1       --probability platt; with -s 0 and 7 nothing, whose probabilities are their own
+    -b 1       --probability platt; with -s 0, 6 and 7 nothing, whose probabilities are their own
     -e eps     --gap eps/10: LIBLINEAR bounds gradients, which leave gaps about that much smaller
 """
 
@@ -20,16 +21,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MISSING = {
-    5: "an L1-regularised classifier", 6: "L1-regularised logistic regression",
-    21: "a one-class machine",
-}  # fmt: skip
+MISSING = {21: "a linear one-class machine"}
 LOSSES = {
-    0: "logistic", 1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge", 7: "logistic",
+    0: "logistic", 1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge",
+    5: "squared_hinge", 6: "logistic", 7: "logistic",
     11: "squared_epsilon_insensitive", 12: "squared_epsilon_insensitive",
     13: "epsilon_insensitive",
 }  # fmt: skip
-OF_TARGETS = frozenset({11, 12, 13})
+OF_TARGETS, WITH_L1 = frozenset({11, 12, 13}), frozenset({5, 6})
 WITH_VALUE, WITHOUT = frozenset("sBevpnwb"), frozenset("CRq")
 
 
@@ -100,7 +99,7 @@ def _solver(number: int, given: dict[str, str]) -> list[str]:
     elif "p" in given:
         raise DialectError("-p is for regression, -s 11, 12 and 13")
     jointly = ["--multiclass", "crammer_singer"] if number == 4 else []
-    return ["--loss", loss, *jointly]
+    return ["--loss", loss, *(["--penalty", "l1"] if number in WITH_L1 else []), *jointly]
 
 
 def _bias(given: dict[str, str]) -> list[str]:

@@ -141,6 +141,15 @@ _objective_options = group(
     solver_options("auto"),
     loss_option,
     click.option(
+        "--penalty", type=click.Choice(["l2", "l1", "elasticnet"]), default="l2",
+        show_default=True,
+        help="1/2 |w|^2; of a smooth loss |w|_1, which makes weights 0, or a mix of both.",
+    ),
+    click.option(
+        "--l1-ratio", type=click.FloatRange(0, 1),
+        help="Of --penalty elasticnet: r of r |w|_1 + (1 - r)/2 |w|^2.",
+    ),
+    click.option(
         "--bias", type=click.Choice(["none", "regularised", "free"]),
         help="Intercept: none, a constant feature, or not penalised.  [default: regularised; free "
         "with --kernel]",
@@ -291,6 +300,8 @@ class TrainOptions:
     settings: tuple[str, ...]
     keep: Any
     loss: str
+    penalty: str
+    l1_ratio: float | None
     bias: Any
     bias_scale: float
     class_weight: tuple[str, ...]
@@ -359,7 +370,8 @@ class TrainOptions:
     @property
     def offers(self) -> frozenset[str]:
         """What the problems and their rows will offer to solvers."""
-        from bridle.problems.base import KERNEL, ORACLE, WEIGHTS
+        from bridle.problems.base import COLUMNS, KERNEL, ORACLE, WEIGHTS
+        from bridle.problems.penalised import l1_ratio_of
         from bridle.rows.base import ROUNDS
         from bridle.rows.disk.ranges import DiskRows
         from bridle.rows.memory import MemoryRows
@@ -368,6 +380,8 @@ class TrainOptions:
             return frozenset({KERNEL})
         if self.way == "crammer_singer":
             return frozenset({ORACLE})
+        if l1_ratio_of(self.penalty, self.l1_ratio) > 0:
+            return frozenset({COLUMNS})
         if self.dask is not None:
             return frozenset({WEIGHTS, ROUNDS})
         home = MemoryRows if self.memory is None else DiskRows
@@ -393,6 +407,8 @@ class TrainOptions:
             "targets": self.of_targets,
             "crammer_singer": self.way == "crammer_singer",
             "pairs": self.way != "ovr",
+            "penalised": self.penalty != "l2",
+            "unmixed": self.penalty != "elasticnet",
             "once": self.checkpoint is None,
         }
         return [name for name, is_it in found.items() if is_it] + ["file"]

@@ -159,6 +159,7 @@ def _objective_report(model: Any) -> dict[str, Any]:
         "lam": C_to_lam(objective.C, model.n_rows),
         "loss": objective.loss,
         "loss_parameters": objective.parameters,
+        **objective.penalty,
         "bias": objective.bias,
         "primal": certificate.primal,
         "dual": certificate.dual,

@@ -62,6 +62,7 @@ Examples:
   zcat log.svm.gz | bridle train - log.model --rate constant
   bridle train --dask tcp://scheduler:8786 rows/*.arrow news.model
   bridle train houses.csv houses.model --label-column price --scale --loss huber:delta=0.5
+  bridle train news.svm news.model --loss logistic --penalty l1
   bridle train -s 3 -c 1 -B 1 news.svm news.model        (LIBLINEAR's options)
 """
 
@@ -229,6 +230,7 @@ def task_of(options: TrainOptions) -> Task:
         1.0 if options.C is None else options.C, make_loss(options.loss), options.intercept,
         options.bias_scale, options.way, kernel=choice, lam=options.lam,
         class_weight=partial(class_weights, options.class_weight) if options.class_weight else None,
+        penalty=options.penalty, l1_ratio=options.l1_ratio,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 BEGIN = b"solver_type "
 
-# solver_type -> loss. The other types are L1-regularised objectives and one-class machines.
+# solver_type -> loss. The other type is the one-class machine.
 LOSSES = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
     "L2R_L2LOSS_SVC": "squared_hinge",
@@ -41,12 +41,22 @@ LOSSES = {
     "MCSVM_CS": "hinge",
     "L2R_LR": "logistic",
     "L2R_LR_DUAL": "logistic",
+    "L1R_L2LOSS_SVC": "squared_hinge",
+    "L1R_LR": "logistic",
     "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
     "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
     "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
 }
-# loss -> solver_type: of several the first.
-NAMES = {loss: name for name, loss in reversed(LOSSES.items()) if name != "MCSVM_CS"}
+
+
+def _l1_ratio(name: str) -> float:
+    return 1.0 if name.startswith("L1R_") else 0.0
+
+
+# loss and l1_ratio -> solver_type: of several the first.
+NAMES = {
+    (loss, _l1_ratio(name)): name for name, loss in reversed(LOSSES.items()) if name != "MCSVM_CS"
+}
 
 
 def write(path: StrPath, model: Any) -> None:
@@ -54,9 +64,11 @@ def write(path: StrPath, model: Any) -> None:
     if not isinstance(model, LinearModel | RegressionModel):
         raise ModelError(f"LIBLINEAR has linear models only, this one is of kind {model.kind!r}")
     objective = model.objective
-    if objective.loss not in NAMES:
-        raise ModelError(f"LIBLINEAR has no solver for the loss {objective.loss!r}")
-    name, labels, coef, intercept = NAMES[objective.loss], None, *_functions(model)
+    formula = objective.loss, objective.l1_ratio
+    if formula not in NAMES:
+        penalty = f" and the penalty {objective.penalty['penalty']!r}" if objective.l1_ratio else ""
+        raise ModelError(f"LIBLINEAR has no solver for the loss {objective.loss!r}{penalty}")
+    name, labels, coef, intercept = NAMES[formula], None, *_functions(model)
     if isinstance(model, LinearModel):
         labels = _integer_labels(model.classes)
         if model.multi_class == "crammer_singer":
@@ -103,6 +115,7 @@ def read(
     objective = Objective(
         LOSSES[name], C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
         parameters=_parameters(lines.name, epsilon) if of_targets else {},
+        l1_ratio=_l1_ratio(name),
     )  # fmt: skip
     info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
     if of_targets:

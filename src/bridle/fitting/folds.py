@@ -162,7 +162,8 @@ def without_folds(
         X, counted, labels.n_classes, task.C, folds, training, multi_class=task.multi_class,
         cost=task.cost, solver=effort.solver, stop=effort.stop, seed=effort.seed,
         n_threads=effort.n_threads, watch=effort.watch, keep=effort.keep,
-        kernel=None if task.kernel is None else task.kernel.kernel, **task.formula,
+        kernel=None if task.kernel is None else task.kernel.kernel, penalty=task.penalty,
+        l1_ratio=task.l1_ratio, **task.formula,
     )  # fmt: skip
     return held, np.where(folds != NO_FOLD, row, 0.0)
 

@@ -158,6 +158,8 @@ def solve_multiclass(
     bias_scale: float = 1.0,
     cost: ArrayLike | None = None,
     kernel: Kernel | None = None,
+    penalty: str = "l2",
+    l1_ratio: float | None = None,
     sample_weight: ArrayLike | None = None,
     start: Sequence[Any] | None = None,
     take: Take | None = None,
@@ -167,9 +169,9 @@ def solve_multiclass(
     """Solve the problems of several classes: linear, or with the given kernel.
 
     codes: the class of each row, 0 to n_classes - 1; a row of any other has no class, and is of the
-    rest wherever there is one. cost: of confusing classes, for "crammer_singer". start: what to go
-    on from, one per problem. take: what to take of each solution. validation: rows to stop by.
-    Others: as in `Effort`.
+    rest wherever there is one. cost: of confusing classes, for "crammer_singer". penalty, l1_ratio:
+    as in `Task`. start: what to go on from, one per problem. take: what to take of each solution.
+    validation: rows to stop by. Others: as in `Effort`.
     """
     check_multi_class(multi_class)
     numbers = np.asarray(codes)
@@ -177,7 +179,10 @@ def solve_multiclass(
         raise ValueError(f"there must be at least two classes, got {n_classes}")
     labels = Labels(np.arange(n_classes), np.full(n_classes, np.nan), numbers)
     chosen = None if kernel is None else KernelChoice(kernel)
-    task = Task(C, loss, bias, bias_scale, multi_class, cost=cost, kernel=chosen)
+    task = Task(
+        C, loss, bias, bias_scale, multi_class, cost=cost, kernel=chosen, penalty=penalty,
+        l1_ratio=l1_ratio,
+    )  # fmt: skip
     how = Effort(**effort)
     problems = problems_in_memory(X, labels, task, sample_weight, how.n_threads, how.device)
     return solve_problems(problems, how, start=start, take=take, validation=validation)

@@ -94,11 +94,11 @@ WAYS: dict[str, Way] = {
     "stream": Way(
         "a stream is learned without {name}: {why}",
         _same(
-            _SEEN_ONCE, "gap", "stops", "solver", "settings", "keep", "bias_scale", "class_weight",
-            "multi_class", "scale", "probability", "folds", "search_c", "kernel", *_OF_KERNELS,
-            "max_seconds", "max_epochs", "max_steps", "label_column", "hash_bits", "threads",
-            "seed", "test", "proof", "trace", "memory", "dask", "checkpoint", "every", "resume",
-            "row_weights", "validation", "epochs_a_priori",
+            _SEEN_ONCE, "gap", "stops", "solver", "settings", "keep", "penalty", "bias_scale",
+            "class_weight", "multi_class", "scale", "probability", "folds", "search_c", "kernel",
+            *_OF_KERNELS, "max_seconds", "max_epochs", "max_steps", "label_column", "hash_bits",
+            "threads", "seed", "test", "proof", "trace", "memory", "dask", "checkpoint", "every",
+            "resume", "row_weights", "validation", "epochs_a_priori",
         )
         | {"C": "it has no number of rows: give --lam", "device": _ON_PROCESSOR},
     ),
@@ -107,13 +107,13 @@ WAYS: dict[str, Way] = {
         "{name} {why}",
         _same(
             _LINEAR, "proof", "folds", "search_c", "checkpoint", "loss",
-            "validation", "epochs_a_priori",
+            "penalty", "validation", "epochs_a_priori",
         ),
     ),
     "targets": Way(
         "{name} {why}",
         _same(_OF_CLASSES, "multi_class", "class_weight", "probability", "classes")
-        | _same("is not there yet for numbers to predict", "epochs_a_priori", "kernel"),
+        | _same("is not there yet for numbers to predict", "epochs_a_priori", "kernel", "penalty"),
     ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '
@@ -130,6 +130,8 @@ WAYS: dict[str, Way] = {
     ),
     "pairs": Way("{name} is for classes that are solved one against the rest{why}",
                  _same("", "checkpoint", "epochs_a_priori")),
+    "penalised": Way("{name} is for --penalty l2{why}", _same("", "epochs_a_priori", "checkpoint")),
+    "unmixed": Way("{name} is the mix of --penalty elasticnet{why}", _same("", "l1_ratio")),
     "once": Way("only a run with --checkpoint has {name}{why}", _same("", "every", "resume")),
 }  # fmt: skip
 
