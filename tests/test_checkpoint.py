@@ -148,7 +148,7 @@ def test_the_command_line(path: Path, data: Any, tmp_path: Path) -> None:
     assert "only a run with --checkpoint has --resume" in run("--resume", code=2).stderr
     assert "too few" in run("--memory", "1M", code=2).stderr
     assert "no size" in run("--memory", "much", code=2).stderr
-    assert "free bias" in run("--memory", "2G", "--bias", "free", code=2).stderr
+    assert "hard margin" in run("--memory", "2G", "-c", "inf", code=2).stderr
     assert "needs all rows in memory" in run("--memory", "2G", "--solver", "newton", code=2).stderr
     text = tmp_path / "rows.svm"
     write_svmlight(text, *data)

@@ -192,8 +192,10 @@ template <RowsLike Rows> StepsOf<Rows> steps_by(const AnyLoss &loss) {
   return std::visit(
       [](const auto &l) -> StepsOf<Rows> {
         using Loss = std::decay_t<decltype(l)>;
+        // max(0, -p) is piecewise, too: its own slope at the kink is that of the perceptron's step.
         if constexpr (std::same_as<Loss, PerceptronLoss>)
-          throw std::invalid_argument("the perceptron's loss has no dual values above 0");
+          return std::make_unique<StepsBy<Rows, PiecewiseQuadratic>>(
+              PiecewiseQuadratic{.target = 0, .low = 0, .high = 1});
         else
           return std::make_unique<StepsBy<Rows, Loss>>(l);
       },
