@@ -39,7 +39,8 @@ def draw(n_rows: int, n_classes: int, seed: int) -> tuple[csr_matrix, np.ndarray
 
 
 def quick(*data, **options):
-    return make_report(*data, solvers=["dcd", "pegasos"], max_seconds=2, **options)
+    # Each part ends at its gap, whatever the load of the machine.
+    return make_report(*data, solvers=["dcd", "pegasos"], max_seconds=1e6, **options)
 
 
 @pytest.fixture(scope="module")
