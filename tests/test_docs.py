@@ -167,15 +167,22 @@ def test_the_code_blocks_run(page, files, tmp_path, monkeypatch):
         example.evaluate()
 
 
-def reference():
-    found = importlib.util.spec_from_file_location("reference", ROOT / "docs/_ext/reference.py")
+def extension(name):
+    found = importlib.util.spec_from_file_location(name, ROOT / f"docs/_ext/{name}.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
 
 
+def test_the_table_of_losses_is_what_the_code_says():
+    losses = extension("loss_table")
+    assert losses.PAGE.read_text(encoding="utf-8") == losses.page()
+    for name in bridle.objective.losses.LOSSES:
+        assert f"| `{name}`" in losses.PAGE.read_text(encoding="utf-8")  # its formulas
+
+
 def test_every_public_name_is_in_the_reference(tmp_path):
-    reference().write_reference(tmp_path)
+    extension("reference").write_reference(tmp_path)
     pages = "".join(p.read_text(encoding="utf-8") for p in (tmp_path / "api").glob("*.rst"))
     for name, home in bridle._HOME.items():
         entries = {f"{kind}:: {module}.{name}\n" for kind in ("autoclass", "autofunction")
@@ -189,7 +196,7 @@ def test_docstrings_become_what_they_say():
         "    min_w |w|^2", "", "batch: rows. rate: of `w`s.", "", "Parameters", "----------",
         "C : a weight,", "    positive.",
     ]  # fmt: skip
-    module = reference()
+    module = extension("reference")
     split = module._split(lines, {"batch", "rate"})
     text = "\n".join(module._restructured(split, {"batch", "rate"}))
     assert r"Steps of ``eta``, \|w\| <= 1 and a\_i\*b." in text

@@ -39,7 +39,8 @@ def draw(n_rows: int, n_classes: int, seed: int) -> tuple[csr_matrix, np.ndarray
 
 
 def quick(*data, **options):
-    return make_report(*data, solvers=["dcd", "pegasos"], max_seconds=2, **options)
+    # Each part ends at its gap, whatever the load of the machine.
+    return make_report(*data, solvers=["dcd", "pegasos"], max_seconds=1e6, **options)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,7 @@ def test_the_command(tmp_path):
     write_svmlight(tmp_path / "test", X[300:], y[300:])
     page = tmp_path / "page.html"
     arguments = ["report", str(tmp_path / "train"), "--test", str(tmp_path / "test"), "-o",
-                 str(page), "--solvers", "dcd,sgd-s", "--max-seconds", "2"]  # fmt: skip
+                 str(page), "--solvers", "dcd,sgd-s", "--max-seconds", "1e6"]  # fmt: skip
     ran = CliRunner().invoke(main, [*arguments, "--json"])
     assert ran.exit_code == 0, ran.output
     said = json.loads(ran.stdout)
