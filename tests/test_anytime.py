@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -162,7 +163,7 @@ def pressed():
     def press(*told):
         seen.append(told)
         if len(seen) == 1:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     return press
 

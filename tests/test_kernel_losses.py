@@ -153,7 +153,8 @@ def test_certificates_of_one_class(nu, dtype, storage):
 def test_smo_finds_libsvms_one_class(kernel, nu):
     problem = one_class(nu, kernel=kernel)
     found = bridle.solve(problem, stop=bridle.Gap(1e-9) | bridle.Seconds(60))
-    peer = svm.OneClassSVM(kernel=kernel, coef0=1.0, nu=nu, tol=1e-8)
+    gamma = problem.kernel.gamma  # of all rows
+    peer = svm.OneClassSVM(kernel=kernel, gamma=gamma, coef0=1.0, nu=nu, tol=1e-8)
     some = np.flatnonzero(problem.sample_weight > 0)  # LIBSVM numbers its rows without the others
     peer.fit(problem.X[some], sample_weight=problem.sample_weight[some])
     c = np.zeros(problem.n_rows)

@@ -36,7 +36,7 @@ import numpy as np
 from bridle.fitting.problems import Task, linear_problem
 from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
-from bridle.matrix.threads import Threads
+from bridle.matrix.threads import HEARING, Threads
 from bridle.objective import answers
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate, Source
@@ -297,7 +297,7 @@ class _Search:
         going: set[Future[PathPoint]] = set()
         while going or self.ready:
             going |= self._begin(pool, workers - len(going))
-            done, going = wait(going, return_when=FIRST_COMPLETED)
+            done, going = wait(going, HEARING, FIRST_COMPLETED)
             for future in done:
                 self._note(future.result())
             for point in self._further(told):

@@ -6,8 +6,8 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, wait
 from contextlib import nullcontext
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,6 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 from bridle import _core
 
 MOST = 2**15  # more than any machine has
+# Seconds. Python hears of signals between its own steps: a Ctrl-C that comes just before a wait
+# without end would be heard at its end.
+HEARING = 0.1
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -145,6 +148,25 @@ class Threads(Executor):
         else:
             run()
         return future
+
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]:  # fmt: skip
+        """As of every executor; Ctrl-C is heard while the results are waited for."""
+        futures = [self.submit(fn, *each) for each in zip(*iterables, strict=False)]
+
+        def results() -> Iterator[T]:
+            try:
+                for future in futures:
+                    while not future.done():
+                        wait([future], HEARING)
+                    yield future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+        return results()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the threads once the work is done."""
