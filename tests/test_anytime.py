@@ -1,6 +1,5 @@
 """Ctrl-C, deadlines and callbacks end every estimator with its best model so far and its gap."""
 
-import os
 import signal
 import threading
 import time
