@@ -202,6 +202,7 @@ def test_onnxruntime_predicts_the_same(tmp_path: Path, classes: list[Any]) -> No
     bridle.LinearSVC(multi_class="ovo", probability="isotonic"), bridle.SVC(),
     bridle.SVC(probability=True), bridle.SVC(multi_class="ovr", kernel="poly", coef0=1.0),
     bridle.SVC(kernel="sigmoid", gamma=0.01), bridle.SVC(kernel="linear"),
+    bridle.LogisticRegression(), bridle.LogisticRegression(multi_class="ovr"),
 ], ids=str)  # fmt: skip
 @pytest.mark.filterwarnings("ignore::bridle.GapWarning")  # of the sigmoid, which is no kernel
 def test_nothing_of_a_classifier_is_lost_in_onnx(estimator: Any, n_classes: int) -> None:
@@ -280,12 +281,14 @@ def test_what_a_format_cannot_hold(tmp_path: Path) -> None:
     words = bridle.LinearSVC().fit(X, np.where(y == 1, "a", "b"))
     kernel = bridle.SVC(multi_class="ovr").fit(X, y)
     pairs = bridle.LinearSVC(multi_class="ovo").fit(X, y)
+    multinomial = bridle.LogisticRegression().fit(X, y)
     ranker = bridle.RankSVM().fit(X, y - 1, qid=np.zeros(len(y), int))
     with pytest.raises(ValueError, match="not pairs"):
         to_sklearn(pairs)
     for model, name, message in (
         (three, "svmlight", "two classes only"), (words, "liblinear", "labels are integers"),
         (kernel, "liblinear", "linear models only"), (pairs, "liblinear", "has pairs"),
+        (multinomial, "liblinear", "this model is multinomial"),
         (ranker, "onnx", "models of kind 'ranking' do not go to ONNX"),
         (three, "pmml", "is no format: liblinear, svmlight, onnx"),
     ):  # fmt: skip

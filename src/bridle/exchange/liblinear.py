@@ -97,6 +97,11 @@ def _functions(model: LinearModel | RegressionModel) -> tuple[Array, Array]:
         return model.coef[None], np.array([model.intercept])
     if model.multi_class == "ovo":
         raise ModelError("LIBLINEAR has one function for each class; this model has pairs of them")
+    if model.multi_class == "multinomial" and len(model.classes) > 2:
+        raise ModelError(
+            "LIBLINEAR's logistic regression is one class against the others, and so are its "
+            "probabilities; this model is multinomial: train with multi_class='ovr'"
+        )
     return model.coef, model.intercept
 
 

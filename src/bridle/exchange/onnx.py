@@ -181,6 +181,8 @@ def _sides(n_classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _probabilities(graph: Graph, functions: str, model: Any) -> str:
     """As `bridle.models.calibration.class_probabilities`."""
     n_classes = len(model.classes)
+    if model.multi_class == "multinomial" and n_classes > 2:
+        return graph("Softmax", functions, axis=1)
     each = _calibrated(graph, functions, [calibrator_from(e) for e in model.info["calibrators"]])
     if n_classes == 2:
         return graph("Concat", graph("Sub", 1.0, each), each, axis=1)

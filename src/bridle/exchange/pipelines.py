@@ -27,10 +27,14 @@ def register(*classes: type) -> None:
         skl2onnx = importlib.import_module("skl2onnx")
     except ImportError:
         raise ModelError("pipelines need skl2onnx: pip install skl2onnx") from None
+    from sklearn.base import ClassifierMixin
+
     for cls in classes:
+        # With these options skl2onnx looks for classes, which a regression does not have.
+        options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
         skl2onnx.update_registered_converter(
             cls, f"Bridle{cls.__name__}", _shapes, _convert,
-            options={"zipmap": [True, False, "columns"], "nocl": [True, False]},
+            options=options if issubclass(cls, ClassifierMixin) else None,
         )  # fmt: skip
 
 
