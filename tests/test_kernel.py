@@ -106,6 +106,21 @@ def test_smo_certificate(name, bias, storage, dtype):
     assert (np.diff(found.trace["relative_gap"]) <= 0).all()
 
 
+@pytest.mark.parametrize("C", [1.0, 10.0, 1e6])
+@pytest.mark.parametrize("n_rows", [2, 3, 4])
+def test_a_handful_of_rows_is_solved(n_rows, C):
+    """Sets of so few rows hold none of the last one: a look at all rows must not leave any out."""
+    X, y = np.array([[-1.0], [0.0], [1.0], [2.0]])[:n_rows], [1, -1, 1, 1][:n_rows]
+    problem = bridle.KernelProblem(
+        X, y, C, kernel="poly", degree=2, gamma=1.0, coef0=1.0, bias="free"
+    )
+    solution = bridle.solve(problem, "smo", stop=bridle.Gap(1e-9))
+    assert solution.status is bridle.Status.CONVERGED
+    peer = svm.SVC(C=C, kernel="poly", degree=2, gamma=1.0, coef0=1.0, tol=1e-9).fit(X, y)
+    scores = gram(X, problem.kernel) @ solution.w.coefficients + solution.b
+    np.testing.assert_allclose(scores, peer.decision_function(X), atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["linear", "rbf", "poly"])
 @pytest.mark.parametrize("working_set", [2, 5, 64])
 def test_smo_finds_libsvms_optimum(name, working_set):

@@ -360,9 +360,10 @@ private:
           taken_[candidate.position] = 1;
           set.push_back(candidate.position);
         }
-    for (size_t k = kept; k < set.size(); ++k)
-      last_chosen_.push_back(active_[set[k]]);
-    if (!keeps_last())
+    if (keeps_last())
+      for (size_t k = kept; k < set.size(); ++k)
+        last_chosen_.push_back(active_[set[k]]);
+    else // all may be chosen again, also after a look at other rows
       for (const int64_t p : set)
         taken_[p] = 0;
     return set;
