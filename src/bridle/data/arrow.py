@@ -56,7 +56,18 @@ _DIGITS = 20  # of the places that are kept for these
 
 
 class ArrowError(ValueError):
-    """A file that is not what it should be: the message names the file, the batch and the row."""
+    """A file that is not what it should be: the message names the file, the batch and the row.
+
+    Examples
+    --------
+    >>> with open("rows.arrow", "w") as file:
+    ...     count = file.write("anything")
+    >>> try:
+    ...     bridle.data.open_arrow("rows.arrow")
+    ... except bridle.data.ArrowError as error:
+    ...     print(error)
+    rows.arrow...
+    """
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,13 @@ class ArrowRows:
     Attributes: path, n_rows, n_features, n_batches, nnz, dtype (of the values), column_dtype,
     has_qid, has_weight, zero_based (whether texts of these data count features from 0), batch_rows
     (the first row of each batch, and the number of rows).
+
+    Examples
+    --------
+    >>> bridle.data.write_arrow("rows.arrow", *bridle.data.make_corpus(500, seed=0))
+    >>> rows = bridle.data.open_arrow("rows.arrow")
+    >>> rows.shape, rows.batch(0).X.shape[1]
+    ((500, 47236), 47236)
     """
 
     __arrow_rows__ = True  # see `bridle.rows.homes`
@@ -515,7 +533,14 @@ class ArrowRows:
 
 
 def open_arrow(path: StrPath) -> ArrowRows:
-    """The rows of an Arrow file, mapped. Needs the extra `arrow`."""
+    """The rows of an Arrow file, mapped. Needs the extra `arrow`.
+
+    Examples
+    --------
+    >>> bridle.data.write_arrow("rows.arrow", *bridle.data.make_corpus(500, seed=0))
+    >>> bridle.data.open_arrow("rows.arrow").shape
+    (500, 47236)
+    """
     return ArrowRows(path)
 
 
@@ -529,7 +554,15 @@ def read(path: StrPath, wanted: Wanted) -> Data:
 
 
 def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
-    """X, y and, if asked for, the query ids, in memory: of a single batch, views of the file."""
+    """X, y and, if asked for, the query ids, in memory: of a single batch, views of the file.
+
+    Examples
+    --------
+    >>> bridle.data.write_arrow("rows.arrow", *bridle.data.make_corpus(500, seed=0))
+    >>> X, y = bridle.data.read_arrow("rows.arrow")
+    >>> X.shape
+    (500, 47236)
+    """
     rows = open_arrow(path)
     if qid and not rows.has_qid:
         raise ArrowError(f"{rows.path}: has no column qid")
@@ -657,6 +690,12 @@ def write_arrow(
 
     X is a SciPy sparse matrix or a dense array. float32 values stay float32. zero_based: whether
     texts of the same data call the first feature number 0.
+
+    Examples
+    --------
+    >>> bridle.data.write_arrow("rows.arrow", [[0.0, 1.0]], [1])
+    >>> bridle.data.read_arrow("rows.arrow")[0].toarray()
+    array([[0., 1.]])
     """
     from bridle.data.svmlight import _canonical_csr, _checked_qids
 

@@ -122,6 +122,12 @@ def make_corpus(
     -------
     X : CSR matrix, float32 values, int32 indices, sorted and without duplicates.
     y : float64, -1 or +1.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> X.shape, X.dtype, sorted(set(y.tolist()))
+    ((500, 47236), dtype('float32'), [-1.0, 1.0])
     """
     from scipy.sparse import csr_matrix
 

@@ -48,7 +48,14 @@ def read(path: StrPath, wanted: Wanted) -> Data:
 
 
 def write_npz(path: StrPath, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> None:
-    """Rows (CSR or dense), labels and query ids, if there are any, in one compressed archive."""
+    """Rows (CSR or dense), labels and query ids, if there are any, in one compressed archive.
+
+    Examples
+    --------
+    >>> bridle.data.write_npz("rows.npz", [[0.0, 1.0]], [1])
+    >>> bridle.data.read_data("rows.npz").y
+    array([1.])
+    """
     from bridle.files.atomic import replacing
     from bridle.matrix.door import as_matrix, is_sparse
 

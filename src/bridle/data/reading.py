@@ -42,7 +42,16 @@ READERS = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """How to read: what the user said, and what is known from files that were read before."""
+    r"""How to read: what the user said, and what is known from files that were read before.
+
+    Examples
+    --------
+    >>> with open("people.csv", "w") as file:
+    ...     count = file.write("age,job,income\n30,cook,low\n50,clerk,high\n")
+    >>> wanted = bridle.data.Wanted(label_column="income", hash_bits=8)
+    >>> bridle.data.read_data("people.csv", wanted).X.shape  # age, and 2^8 for words
+    (2, 257)
+    """
 
     n_threads: int | None = None
     zero_based: Any = "auto"  # of svmlight
@@ -55,7 +64,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows and labels, and how to read other files of the same kind."""
+    """Rows and labels, and how to read other files of the same kind.
+
+    Examples
+    --------
+    >>> bridle.data.write_svmlight("rows.svm", *bridle.data.make_corpus(500, seed=0))
+    >>> data = bridle.data.read_data("rows.svm")
+    >>> data.X.shape[0], len(data.y)
+    (500, 500)
+    """
 
     X: Any
     y: Any  # None: a table without the label column
@@ -66,7 +83,15 @@ class Data:
 
 
 def read_data(path: StrPath, wanted: Wanted | None = None) -> Data:
-    """Read a data file of any kind that is known."""
+    """Read a data file of any kind that is known.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> bridle.data.write_npz("rows.npz", X, y)
+    >>> bridle.data.read_data("rows.npz").X.nnz == X.nnz
+    True
+    """
     return with_matrix(read_arrays(path, wanted))
 
 

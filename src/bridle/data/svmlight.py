@@ -141,6 +141,13 @@ def read_svmlight(
     SvmlightError
         If the text is malformed; a ValueError that says where and why. The module's documentation
         says what is accepted.
+
+    Examples
+    --------
+    >>> bridle.data.write_svmlight("rows.svm", *bridle.data.make_corpus(500, seed=0))
+    >>> X, y = bridle.data.read_svmlight("rows.svm")
+    >>> X.shape[0], X.dtype
+    (500, dtype('float32'))
     """
     return _labelled(_parts(path, _options(n_threads, dtype, zero_based, n_features, qid)))
 
@@ -148,10 +155,18 @@ def read_svmlight(
 def read_svmlight_and_base(
     path: StrPath, *, n_threads: int | None = None, zero_based: ZeroBased = "auto"
 ) -> tuple[csr_matrix, NDArray[np.float64], bool]:
-    """X, y as `read_svmlight` reads them, and whether the file counts its features from zero.
+    r"""X, y as `read_svmlight` reads them, and whether the file counts its features from zero.
 
     Other files of the same data (a test set) should be read with that answer as ``zero_based``:
     feature 0 need not occur in them.
+
+    Examples
+    --------
+    >>> with open("rows.svm", "w") as file:
+    ...     count = file.write("1 0:0.5 2:1\n")
+    >>> X, y, zero_based = bridle.data.read_svmlight_and_base("rows.svm")
+    >>> zero_based
+    True
     """
     X, y, zero = read_arrays_and_base(path, n_threads=n_threads, zero_based=zero_based)
     return X.tocsr(), y, zero
@@ -220,9 +235,16 @@ def read_svmlight_bytes(
     zero_based: ZeroBased = "auto",
     n_features: int | None = None,
 ) -> Any:
-    """Read text in svmlight format, plain or compressed, that is already in memory.
+    r"""Read text in svmlight format, plain or compressed, that is already in memory.
 
     ``name`` is what errors call it; the rest is as in `read_svmlight`. The bytes are not copied.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.read_svmlight_bytes(b"+1 1:0.5 3:2\n-1 2:1\n")
+    >>> X.toarray()
+    array([[0.5, 0. , 2. ],
+           [0. , 1. , 0. ]], dtype=float32)
     """
     import io
 
@@ -251,12 +273,19 @@ def write_svmlight(
     qid: ArrayLike | None = None,
     zero_based: bool = False,
 ) -> None:
-    """Write rows in svmlight format, with the shortest decimals that read back the same.
+    r"""Write rows in svmlight format, with the shortest decimals that read back the same.
 
     The text goes to a temporary file beside ``path``, which then replaces it: nobody sees half a
     file. X is a SciPy sparse matrix or a dense array; stored zeros are written, duplicate entries
     are summed. A file with ``zero_based=True`` should be read back with ``zero_based=True``: if
     column 0 is empty, that cannot be found out from the text.
+
+    Examples
+    --------
+    >>> bridle.data.write_svmlight("rows.svm", [[0.0, 1.5]], [1])
+    >>> with open("rows.svm") as file:
+    ...     file.read()
+    '1 2:1.5\n'
     """
     X = _canonical_csr(X)
     y = np.ascontiguousarray(y, dtype=np.float64)

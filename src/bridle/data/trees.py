@@ -10,7 +10,13 @@ DEEPEST = 400  # nested brackets in a tree
 
 @dataclass(frozen=True)
 class Tree:
-    """A label over smaller trees, or over one word (the label is then its tag)."""
+    """A label over smaller trees, or over one word (the label is then its tag).
+
+    Examples
+    --------
+    >>> print(bridle.Tree("NP", (bridle.Tree("DT", ("the",)), bridle.Tree("NN", ("cat",)))))
+    (NP (DT the) (NN cat))
+    """
 
     label: str
     children: tuple[Tree | str, ...]

@@ -202,7 +202,18 @@ def _falling(trace: Any, colour: str) -> str:
 
 
 class GapWarning(ConvergenceWarning):  # type: ignore[misc]
-    """A fit ended before the gap that was asked for; `relative_gap` says where it is, proven."""
+    """A fit ended before the gap that was asked for; `relative_gap` says where it is, proven.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = bridle.LinearSVC(max_iter=1, tol=1e-9).fit(X, y)
+    >>> isinstance(caught[0].message, bridle.GapWarning), caught[0].message.relative_gap > 1e-9
+    (True, True)
+    """
 
     def __init__(self, message: str, certificate: Certificate, tol: float) -> None:
         super().__init__(message, certificate, tol)  # all three, so that it can be pickled

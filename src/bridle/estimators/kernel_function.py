@@ -194,6 +194,14 @@ class SVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
     tol : the certified relative duality gap (P - D) / P at which to stop. With solver="auto" it is
         an upper bound: up to 500 rows are solved to the limit of precision.
     Others, and the attributes, as in SVC and KernelMachine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0.0, 3.0, 30)
+    >>> model = bridle.SVR(C=10.0, epsilon=0.05).fit(x[:, None], np.sin(x))
+    >>> np.abs(model.predict(x[:, None]) - np.sin(x)).max() < 0.1
+    np.True_
     """
 
     _model_class = KernelRegressionModel
@@ -279,6 +287,14 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     tol : the certified relative duality gap at which to stop. With solver="auto" it is an upper
         bound: up to 500 rows are solved to the limit of precision.
     Others, and the attributes, as in SVC and KernelMachine; `offset_` is rho, minus `intercept_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = bridle.OneClassSVM(nu=0.1, gamma=0.1).fit(X)
+    >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
     """
 
     _model_class = OneClassModel

@@ -37,6 +37,13 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
 
     After fit: coef_, certificate_, trace_, status_, message_, n_iter_. If the oracle fails, the
     OracleError names the sample, and the estimator keeps the best model found before.
+
+    Examples
+    --------
+    >>> oracle = bridle.MultilabelOracle(n_inputs=2, n_labels=2)
+    >>> X, Y = [[0.0, 1.0], [1.0, 0.0]], [(0, 1), (1, 0)]
+    >>> bridle.StructuredSVM(oracle, C=10.0).fit(X, Y).predict(X)
+    [(0, 1), (1, 0)]
     """
 
     model_: StructuredModel

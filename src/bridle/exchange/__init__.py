@@ -35,6 +35,14 @@ def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
     """Write a model, or a fitted estimator, in another tool's format.
 
     format: a name in FORMATS; without it, the ending of the file's name.
+
+    Examples
+    --------
+    >>> model = bridle.LinearSVC().fit([[0.0], [1.0]], [-1, 1])
+    >>> bridle.export_model("two.liblinear", model)
+    >>> with open("two.liblinear") as file:
+    ...     print(file.readline().strip())
+    solver_type L2R_L2LOSS_SVC_DUAL
     """
     name = Path(os.fsdecode(path)).suffix[1:] if format is None else format
     if name not in FORMATS:
@@ -55,6 +63,13 @@ def import_model(path: StrPath, C: float = 1.0, *, epsilon: float | None = None)
 
     C, and epsilon of a regression: what it was trained with, which these files do not say;
     `certify` needs it.
+
+    Examples
+    --------
+    >>> model = bridle.LinearSVC().fit([[0.0], [1.0]], [-1, 1])
+    >>> bridle.export_model("two.liblinear", model)
+    >>> bridle.import_model("two.liblinear", C=1.0).predict([[2.0]])
+    array([1.])
     """
     with open(path, "rb") as file:
         begin = file.read(64)

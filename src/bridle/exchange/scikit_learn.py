@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike
 
 
 def to_sklearn(model: Any) -> Any:
-    """A fitted sklearn.svm.LinearSVC with the weights of a model or a fitted estimator."""
+    """A fitted sklearn.svm.LinearSVC with the weights of a model or a fitted estimator.
+
+    Examples
+    --------
+    >>> model = bridle.LinearSVC().fit([[0.0], [1.0]], [-1, 1])
+    >>> type(bridle.to_sklearn(model)).__module__
+    'sklearn.svm._classes'
+    """
     from sklearn.svm import LinearSVC
 
     model = as_model(model)
@@ -58,6 +65,14 @@ def from_sklearn(
 
     Its class weights weigh a class in its own problem against the rest, as in LIBLINEAR. The time
     is for all classes together.
+
+    Examples
+    --------
+    >>> import sklearn.svm
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> model = bridle.from_sklearn(sklearn.svm.LinearSVC(C=0.1).fit(X, y), X, y)
+    >>> model.certificate.relative_gap < 0.01
+    True
     """
     from bridle.fitting.certification import certify_model
     from sklearn.svm import LinearSVC

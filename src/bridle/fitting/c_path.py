@@ -133,7 +133,15 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Path(Sequence[PathPoint]):
-    """Solutions in the order of C whose intervals cover the range, if `complete`."""
+    """Solutions in the order of C whose intervals cover the range, if `complete`.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> found = bridle.path(X, y, 0.01, 1.0, gap=0.1)
+    >>> found.complete, found.points[0].C
+    (True, 0.01)
+    """
 
     points: tuple[PathPoint, ...]
     gap: float

@@ -79,7 +79,15 @@ def certify_weights(
     *,
     max_seconds: float = 60.0,
 ) -> Certificate:
-    """The same for a problem that is there already."""
+    """The same for a problem that is there already.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> w = bridle.solve(problem, "pegasos", stop=bridle.Epochs(5)).w  # or of any other tool
+    >>> bridle.certify_weights(problem, w).relative_gap < 0.1
+    True
+    """
     primal = problem.primal(w, b)
     bound = _best_dual(problem, primal, max_seconds)
     certificate = Certificate(primal, bound.certificate.dual, "dual-solver")
@@ -101,6 +109,13 @@ def certify_model(
 
     Nothing in the model is believed but its weights and its objective, with the class weights in
     its `info`, if any. The time is shared evenly.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> model = bridle.LinearSVC(C=0.1).fit(X, y).to_model()
+    >>> [certificate.relative_gap <= 1e-3 for certificate in bridle.certify_model(model, X, y)]
+    [True]
     """
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")

@@ -172,6 +172,13 @@ def solve_multiclass(
     rest wherever there is one. cost: of confusing classes, for "crammer_singer". penalty, l1_ratio:
     as in `Task`. start: what to go on from, one per problem. take: what to take of each solution.
     validation: rows to stop by. Others: as in `Effort`.
+
+    Examples
+    --------
+    >>> X, _ = bridle.data.make_corpus(300, seed=0)
+    >>> codes = [k % 4 for k in range(300)]
+    >>> bridle.solve_multiclass(X, codes, 4, C=0.1, loss="squared_hinge").coef.shape
+    (4, 47236)
     """
     check_multi_class(multi_class)
     numbers = np.asarray(codes)
@@ -191,19 +198,43 @@ def solve_multiclass(
 def solve_one_vs_rest(
     X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
 ) -> Solutions:
-    """One class after the other against the rest; options as in `solve_multiclass`."""
+    """One class after the other against the rest; options as in `solve_multiclass`.
+
+    Examples
+    --------
+    >>> X, _ = bridle.data.make_corpus(300, seed=0)
+    >>> found = bridle.solve_one_vs_rest(X, [k % 3 for k in range(300)], 3, C=0.1)
+    >>> len(found.solutions), found.certificate.relative_gap <= 1e-3
+    (3, True)
+    """
     return solve_multiclass(X, codes, n_classes, C, multi_class="ovr", **options)
 
 
 def solve_one_vs_one(
     X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
 ) -> Solutions:
-    """One class against another, for each pair; options as in `solve_multiclass`."""
+    """One class against another, for each pair; options as in `solve_multiclass`.
+
+    Examples
+    --------
+    >>> X, _ = bridle.data.make_corpus(300, seed=0)
+    >>> found = bridle.solve_one_vs_one(X, [k % 4 for k in range(300)], 4, C=0.1)
+    >>> len(found.solutions)  # pairs of classes
+    6
+    """
     return solve_multiclass(X, codes, n_classes, C, multi_class="ovo", **options)
 
 
 def solve_crammer_singer(
     X: Any, codes: ArrayLike, n_classes: int, C: float = 1.0, **options: Any
 ) -> Solutions:
-    """All classes in one problem; options as in `solve_multiclass`."""
+    """All classes in one problem; options as in `solve_multiclass`.
+
+    Examples
+    --------
+    >>> X, _ = bridle.data.make_corpus(300, seed=0)
+    >>> found = bridle.solve_crammer_singer(X, [k % 3 for k in range(300)], 3, C=0.1)
+    >>> found.certificate.relative_gap <= 1e-3
+    True
+    """
     return solve_multiclass(X, codes, n_classes, C, multi_class="crammer_singer", **options)

@@ -60,6 +60,14 @@ class OnlineSVM:
 
     The model hardly depends on how the stream is cut into blocks, once eta0 is given. A block costs
     as much as its non-zeros and a few passes over the weights: not single rows, but hundreds.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(2_000, seed=0)
+    >>> model = bridle.OnlineSVM([-1, 1], lam=1e-4)
+    >>> errors = [model.learn(X[k : k + 500], y[k : k + 500]) for k in range(0, 2_000, 500)]
+    >>> errors[-1] < 0.25  # of the rows so far, each before it was learned
+    True
     """
 
     def __init__(

@@ -116,6 +116,14 @@ def fit_regression(
     """Learn to predict the targets; rows on disk or on a cluster bring theirs.
 
     watch: makes the watcher, as in `bridle.fitting.fit.fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0], [1.0], [2.0]]), [0.0, 2.0, 4.0]
+    >>> task = bridle.fitting.problems.Task(C=100.0, loss=bridle.Squared(), bias="free")
+    >>> bridle.fit_regression(X, y, task=task).model.predict([[3.0]]).round(1)
+    array([6.])
     """
     loss = loss_from(task.loss)
     if not loss.residual:

@@ -33,12 +33,26 @@ def C_min(X: Any, y: ArrayLike, **formula: Any) -> float:  # noqa: N802
     """The C up to which all weights are 0: scikit-learn's `l1_min_c`, for every smooth loss.
 
     formula: what `PenalisedProblem` takes. A regularised intercept is a weight, too.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> problem = bridle.PenalisedProblem(X, y, C=0.99 * bridle.C_min(X, y))
+    >>> int((bridle.solve(problem).w != 0).sum())
+    0
     """
     return PenalisedProblem(X, y, 1.0, **formula).smallest_C()
 
 
 def lambda_max(X: Any, y: ArrayLike, **formula: Any) -> float:
-    """The same as a weight of the penalty against the losses: 1 / C_min."""
+    """The same as a weight of the penalty against the losses: 1 / C_min.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> round(bridle.lambda_max(X, y) * bridle.C_min(X, y), 12)
+    1.0
+    """
     return 1.0 / C_min(X, y, **formula)
 
 
@@ -55,6 +69,13 @@ def l1_path(
     """The optimum for each C, upwards, each from where the last one ended.
 
     Cs: the values, or how many, spaced evenly in the logarithm from C_min to `reach` times that.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> counts = [point.coef.nnz for point in bridle.l1_path(X, y, 4, reach=10.0)]
+    >>> counts[0], counts[-1] > 10
+    (0, True)
     """
     base = PenalisedProblem(X, y, 1.0, **formula)
     if isinstance(Cs, int | np.integer):

@@ -48,6 +48,13 @@ class LinearModel(OfClasses):
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
     "class_weight" is part of the objective: one number for each class, see `costs_of`.
+
+    Examples
+    --------
+    >>> bridle.LinearSVC().fit([[0.0], [1.0]], ["a", "b"]).save("two.model")
+    >>> model = bridle.load_model("two.model")
+    >>> type(model).__name__, model.predict([[2.0]])
+    ('LinearModel', array(['b'], dtype='<U1'))
     """
 
     coef: Any  # dense, or a CSR matrix

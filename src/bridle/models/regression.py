@@ -25,6 +25,14 @@ class RegressionModel:
 
     fingerprint, n_rows: of the training data; "" and 0 if unknown. alpha: the dual variables that
     prove the certificate, if kept. info: anything else, as plain JSON.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> model = bridle.Ridge(alpha=1e-3).fit(X, [0.0, 2.0, 4.0]).to_model()
+    >>> type(model).__name__, model.predict([[3.0]]).round(1)
+    ('RegressionModel', array([6.]))
     """
 
     coef: Array

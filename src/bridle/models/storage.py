@@ -63,6 +63,12 @@ def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
     """Write a model, or a fitted estimator, whole or not at all.
 
     dual: with the dual variables of a linear model, if it has them: a number for each row.
+
+    Examples
+    --------
+    >>> bridle.save_model("two.model", bridle.LinearSVC().fit([[0.0], [1.0]], ["a", "b"]))
+    >>> bridle.load_model("two.model").predict([[2.0]])
+    array(['b'], dtype='<U1')
     """
     model = as_model(model)
     fields, arrays = model.parts()

@@ -22,7 +22,14 @@ Source = Literal["solver", "repair", "dual-solver"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """A primal value that was reached and a dual value that bounds all of them from below."""
+    """A primal value that was reached and a dual value that bounds all of them from below.
+
+    Examples
+    --------
+    >>> certificate = bridle.Certificate(primal=10.0, dual=9.9)
+    >>> print(certificate)
+    primal 10, dual 9.9, certified relative gap 1.0e-02 (solver)
+    """
 
     primal: float
     dual: float
@@ -113,7 +120,16 @@ def _sum(values: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True)
 class Record:
-    """One line of a trace: the best primal and dual values known at that time."""
+    """One line of a trace: the best primal and dual values known at that time.
+
+    Examples
+    --------
+    >>> record = bridle.Record(
+    ...     epoch=1.0, seconds_solver=0.1, seconds_certify=0.0, primal=4.0, dual=3.0
+    ... )
+    >>> round(record.relative_gap, 12)
+    0.25
+    """
 
     epoch: float
     seconds_solver: float
@@ -139,7 +155,15 @@ class Record:
 
 
 class Trace(Sequence[Record]):
-    """What happened, record by record. Columns by name: trace["primal"]."""
+    """What happened, record by record. Columns by name: trace["primal"].
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> trace = bridle.solve(problem).trace
+    >>> trace[-1].relative_gap <= 1e-3, len(trace["primal"]) == len(trace)
+    (True, True)
+    """
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
         self._records = list(records)

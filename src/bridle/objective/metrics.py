@@ -42,6 +42,12 @@ def average_precision(
     """The mean, over the relevant documents, of the precision at their ranks.
 
     Relevant at ranks 1, 3 and 5 of five: (1/1 + 2/3 + 3/5) / 3. Its mean over queries is MAP.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.average_precision([1, 0, 1], [3.0, 2.0, 1.0]).round(3)  # (1 + 2/3) / 2
+    array([0.833])
     """
     ranked = _Ranked.of(y, scores, qid)
     relevant = ranked.grades > threshold
@@ -64,6 +70,12 @@ def ndcg(
     "letor"   2^g - 1; 1 at ranks 1 and 2, then 1 / log2(r): LETOR's evaluation scripts
     "burges"  2^g - 1; 1 / log2(1 + r): Burges et al. 2005, LightGBM, XGBoost
     "trec"    g;       1 / log2(1 + r): trec_eval's ndcg and ndcg_cut_k, Jarvelin & Kekalainen
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.ndcg([2, 0, 1], [3.0, 2.0, 1.0]).round(3)  # 3 + 1/2 of 3 + 1/log2(3)
+    array([0.964])
     """
     if convention not in CONVENTIONS:
         raise ValueError(f"convention must be one of {', '.join(CONVENTIONS)}, got {convention!r}")
@@ -93,7 +105,14 @@ def precision_at_k(
     k: int,
     threshold: float = 0.0,
 ) -> Array:
-    """How many of the first k documents are relevant, divided by k."""
+    """How many of the first k documents are relevant, divided by k.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.precision_at_k([1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], qid=[1, 1, 2, 2], k=1)
+    array([1., 1.])
+    """
     ranked = _Ranked.of(y, scores, qid)
     return ranked.sum((ranked.grades > threshold) & (ranked.rank <= _check_k(k))) / k
 
@@ -101,7 +120,14 @@ def precision_at_k(
 def reciprocal_rank(
     y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, threshold: float = 0.0
 ) -> Array:
-    """1 / the rank of the first relevant document. Its mean over queries is MRR."""
+    """1 / the rank of the first relevant document. Its mean over queries is MRR.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.reciprocal_rank([0, 1, 1], [3.0, 2.0, 1.0])
+    array([0.5])
+    """
     ranked = _Ranked.of(y, scores, qid)
     relevant = ranked.grades > threshold
     first = relevant & (ranked.running(relevant) == 1)
@@ -111,7 +137,14 @@ def reciprocal_rank(
 def roc_area(
     y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, threshold: float = 0.0
 ) -> Array:
-    """The fraction of (relevant, other) pairs in the right order; a tie counts one half."""
+    """The fraction of (relevant, other) pairs in the right order; a tie counts one half.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.roc_area([1, 0, 1], [3.0, 2.0, 1.0])  # one of two pairs
+    array([0.5])
+    """
     ranked = _Ranked.of(y, scores, qid)
     relevant = ranked.grades > threshold
     return _pair_fraction(ranked, relevant.astype(np.float64))
@@ -121,20 +154,40 @@ def pair_accuracy(y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None)
     """The fraction of pairs of different grades in the right order; a tie counts one half.
 
     NaN for queries of one grade only. With two grades it is `roc_area`.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.pair_accuracy([2, 0, 1], [3.0, 2.0, 1.0]).round(3)  # two of three pairs
+    array([0.667])
     """
     ranked = _Ranked.of(y, scores, qid)
     return _pair_fraction(ranked, ranked.grades)
 
 
 def mean(values: ArrayLike) -> float:
-    """The mean of what is defined (not NaN)."""
+    """The mean of what is defined (not NaN).
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.mean([1.0, 0.0, float("nan")])
+    0.5
+    """
     values = np.asarray(values, np.float64)
     defined = ~np.isnan(values)
     return float(values[defined].mean()) if defined.any() else float("nan")
 
 
 def queries(qid: ArrayLike) -> NDArray[Any]:
-    """The ids of the queries, in the order of the values that the metrics return."""
+    """The ids of the queries, in the order of the values that the metrics return.
+
+    Examples
+    --------
+    >>> from bridle import metrics
+    >>> metrics.queries([7, 7, 3])
+    array([7, 3])
+    """
     ids = np.asarray(qid)
     firsts: NDArray[Any] = ids[query_offsets(ids, len(ids))[:-1]]
     return firsts if firsts.dtype.kind in "OUS" else firsts.astype(np.int64)

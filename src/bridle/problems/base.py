@@ -49,7 +49,15 @@ class Judgement:
 
 
 class Problem(Protocol):
-    """What the loop and the solvers ask of every problem. Subclasses inherit the defaults."""
+    """What the loop and the solvers ask of every problem. Subclasses inherit the defaults.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> judged = problem.judge(bridle.Iterate(step=0, epoch=0.0, w=[0.0] * 47_236))
+    >>> judged.dual <= judged.primal
+    True
+    """
 
     C: float
     n_rows: int

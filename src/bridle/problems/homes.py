@@ -32,6 +32,13 @@ def StreamedProblem(  # noqa: N802
     positive: the label that is +1, all others being -1; by default the larger of two. memory: the
     most bytes that this process may have resident; None maps the file and leaves that to the
     system. The other parameters are those of LinearProblem, which takes StoredRows, too.
+
+    Examples
+    --------
+    >>> bridle.data.write_arrow("rows.arrow", *bridle.data.make_corpus(500, seed=0))
+    >>> problem = bridle.StreamedProblem("rows.arrow", C=0.1)
+    >>> bridle.solve(problem).certificate.relative_gap <= 1e-3
+    True
     """
     from bridle.rows.disk.stored import StoredRows
 
@@ -57,6 +64,14 @@ def DistributedProblem(  # noqa: N802
 
     positive: the class, by its place among `classes`, that is +1; the others are -1.
     checkpoint: a folder that all workers can write to, for the dual variables of each certificate.
+
+    Examples
+    --------
+    >>> from bridle.rows.cluster.local import LocalParts  # on a cluster: bridle.DaskRows
+    >>> rows = LocalParts(*bridle.data.make_corpus(500, seed=0), 2)
+    >>> problem = bridle.DistributedProblem(rows, C=0.1)
+    >>> bridle.solve(problem).certificate.relative_gap <= 1e-3
+    True
     """
     return LinearProblem(
         parts, None, C, loss=loss, bias=bias, bias_scale=bias_scale, classes=classes,

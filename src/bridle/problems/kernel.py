@@ -74,7 +74,16 @@ ROUNDING_OF_SUMS = {"float32": 1e-6, "float64": 1e-10}
 
 @dataclass(frozen=True)
 class Expansion:
-    """w = sum_j coefficients_j phi(c_j). Without centres, the c_j are the problem's rows."""
+    """w = sum_j coefficients_j phi(c_j). Without centres, the c_j are the problem's rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[-1.0], [0.0], [1.0]]), [1, -1, 1]
+    >>> solution = bridle.solve(bridle.KernelProblem(X, y, C=10.0, kernel="rbf", gamma=1.0))
+    >>> solution.w.coefficients.shape  # one for each row
+    (3,)
+    """
 
     coefficients: Array
     centres: Any = None

@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AveragedSgd(Solver):
-    """Averaged SGD. eta0: None calibrates it on `sample` rows. average_from: in epochs."""
+    """Averaged SGD. eta0: None calibrates it on `sample` rows. average_from: in epochs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 5))
+    >>> problem = bridle.LinearProblem(X, np.where(X[:, 0] > 0.5, 1, -1), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.AveragedSgd(), stop=bridle.Epochs(50))
+    >>> solution.certificate.relative_gap < 0.2
+    True
+    """
 
     eta0: float | None = None
     sample: int = 1000

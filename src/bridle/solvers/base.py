@@ -55,7 +55,19 @@ LOSS_NEEDS = {
 
 @dataclass(frozen=True)
 class Solver:
-    """A method. Class variables say what it needs; the fields are its hyper-parameters."""
+    """A method. Class variables say what it needs; the fields are its hyper-parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Zero(bridle.Solver):
+    ...     name = "zero"
+    ...     def iterates(self, problem, *, start=None, rng, pace=None):
+    ...         yield bridle.Iterate(1, 1.0, np.zeros(problem.n_features))
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> round(bridle.solve(problem, Zero()).certificate.primal, 9)
+    50.0
+    """
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset({WEIGHTS, STEPS})

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchPerceptron(Solver):
-    """Updates on all errors at once."""
+    """Updates on all errors at once.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0))
+    >>> found = bridle.solve(problem, bridle.BatchPerceptron())
+    >>> bool((problem.y * (problem.X @ found.w) > 0).all())
+    True
+    """
 
     name: ClassVar[str] = "batch-perceptron"
     converges: ClassVar[bool] = False

@@ -46,6 +46,13 @@ class BlockFrankWolfe(Solver):
     last known gap, and every fifth epoch visits all. cached_steps: further steps on a row after
     the oracle's, among the answers that it already gave. average: propose the mean of w over the
     last epoch, which is the better primal point; the dual point is the last one.
+
+    Examples
+    --------
+    >>> X, Y = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]], [["D", "N"], ["D", "N"]]
+    >>> model = bridle.ChainSVM(solver=bridle.BlockFrankWolfe(sampling="gaps")).fit(X, Y)
+    >>> model.certificate_.relative_gap <= 1e-2
+    True
     """
 
     sampling: Literal["shuffled", "gaps"] = "shuffled"

@@ -47,6 +47,15 @@ class BudgetedPegasos(Solver):
     """Kernel Pegasos within a budget of support vectors.
 
     budget: the most support vectors. maintenance: "removal", "projection" or "merging".
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> problem = bridle.KernelProblem(X, y, C=1.0, kernel="rbf", gamma=1.0)
+    >>> stop = bridle.Epochs(5)
+    >>> found = bridle.solve(problem, bridle.BudgetedPegasos(budget=20), stop=stop, keep="final")
+    >>> int((found.w.coefficients != 0).sum())
+    20
     """
 
     budget: int = 200

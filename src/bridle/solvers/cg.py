@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConjugateGradients(Solver):
-    """Polak-Ribiere conjugate gradients on all rows at once."""
+    """Polak-Ribiere conjugate gradients on all rows at once.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, bridle.ConjugateGradients()).certificate.relative_gap <= 1e-3
+    True
+    """
 
     name: ClassVar[str] = "cg"
     float64: ClassVar[bool] = True

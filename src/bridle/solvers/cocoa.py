@@ -62,6 +62,14 @@ class Cocoa(Solver):
     gather: once the rows that still move are no more to send than so many rounds, they are solved
     in one place; 0: never.
     bucket: as in dcd.
+
+    Examples
+    --------
+    >>> from bridle.rows.cluster.local import LocalParts  # on a cluster: bridle.DaskRows
+    >>> rows = LocalParts(*bridle.data.make_corpus(500, seed=0), 2)
+    >>> solution = bridle.solve(bridle.DistributedProblem(rows, C=0.1), bridle.Cocoa(work=0.5))
+    >>> solution.certificate.relative_gap <= 1e-3
+    True
     """
 
     work: float | None = None

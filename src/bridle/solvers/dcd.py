@@ -41,6 +41,13 @@ class DualCoordinateDescent(Solver):
     The result never depends on the threads.
     asynchronous: on a GPU, whether rows take their steps without waiting for each other, so that no
     two runs are the same. If not, they take them in rounds that see the same weights.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.DualCoordinateDescent(bucket=8))
+    >>> solution.certificate.relative_gap <= 1e-3
+    True
     """
 
     bucket: int = 32

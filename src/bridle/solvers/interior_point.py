@@ -57,7 +57,16 @@ def operations(problem: LinearProblem) -> float:
 
 @dataclass(frozen=True)
 class InteriorPoint(Solver):
-    """A primal-dual interior point method, for small or low-dimensional dense problems."""
+    """A primal-dual interior point method, for small or low-dimensional dense problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 5))  # few features
+    >>> problem = bridle.LinearProblem(X, np.where(X[:, 0] > 0.5, 1, -1), C=0.1)
+    >>> bridle.solve(problem, bridle.InteriorPoint()).certificate.relative_gap <= 1e-3
+    True
+    """
 
     name: ClassVar[str] = "interior-point"
     loss_needs: ClassVar[frozenset[str]] = frozenset({"quadratic"})

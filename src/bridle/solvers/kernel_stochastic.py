@@ -128,7 +128,16 @@ class _KernelSteps(Solver):
 
 @dataclass(frozen=True)
 class KernelPegasos(_KernelSteps):
-    """Steps of 1/(lam t). project: onto the ball |f| <= 1/sqrt(lam) that holds the optimum."""
+    """Steps of 1/(lam t). project: onto the ball |f| <= 1/sqrt(lam) that holds the optimum.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> problem = bridle.KernelProblem(X, y, C=1.0, kernel="rbf", gamma=1.0)
+    >>> solution = bridle.solve(problem, bridle.KernelPegasos(batch=10), stop=bridle.Gap(0.01))
+    >>> solution.certificate.relative_gap <= 0.01
+    True
+    """
 
     project: bool = False
 
@@ -143,7 +152,16 @@ class KernelPegasos(_KernelSteps):
 
 @dataclass(frozen=True)
 class KernelSgd(_KernelSteps):
-    """Steps of eta0/(1 + lam eta0 t); eta0=None is 1 / the mean of K(x, x)."""
+    """Steps of eta0/(1 + lam eta0 t); eta0=None is 1 / the mean of K(x, x).
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> problem = bridle.KernelProblem(X, y, C=1.0, kernel="rbf", gamma=1.0)
+    >>> solution = bridle.solve(problem, bridle.KernelSgd(), stop=bridle.Gap(0.01))
+    >>> solution.certificate.relative_gap <= 0.01
+    True
+    """
 
     eta0: float | None = None
 
@@ -161,6 +179,14 @@ class KernelNorma(_KernelSteps):
 
     eta0=None is 1 / the mean of K(x, x), at most 1/(2 lam). memory: how many steps a term lives;
     None is until a thousandth of it is left. A short memory bounds the cost of a step.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> problem = bridle.KernelProblem(X, y, C=1.0, kernel="rbf", gamma=1.0)
+    >>> solution = bridle.solve(problem, bridle.KernelNorma(), stop=bridle.Epochs(10))
+    >>> solution.certificate.relative_gap < 0.9
+    True
     """
 
     eta0: float | None = None

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MarginPerceptron(Perceptron):
-    """Updates on margins up to a threshold. margin: the threshold, in squared row lengths."""
+    """Updates on margins up to a threshold. margin: the threshold, in squared row lengths.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> print(bridle.solve(problem, bridle.MarginPerceptron(margin=0.5)).status)
+    Status.SEPARATED
+    """
 
     margin: float = 1.0
 

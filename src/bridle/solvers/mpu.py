@@ -39,6 +39,13 @@ class MarginPerceptronUnlearning(Solver):
 
     quanta: B at the start. many: as many quanta at a visit as the margin asks for, instead of one.
     bucket: neighbouring rows that are read by turns with those of other buckets; 1: a full shuffle.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.MarginPerceptronUnlearning(quanta=8))
+    >>> solution.certificate.relative_gap < 0.2
+    True
     """
 
     quanta: int = 4

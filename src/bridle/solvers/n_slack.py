@@ -37,6 +37,13 @@ class NSlack(Solver):
 
     idle: constraints that had no weight in so many rounds are forgotten. parts: the programme is
     solved again after each of so many parts of the rows.
+
+    Examples
+    --------
+    >>> X, Y = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]], [["D", "N"], ["D", "N"]]
+    >>> model = bridle.ChainSVM(solver=bridle.NSlack()).fit(X, Y)
+    >>> model.certificate_.relative_gap <= 1e-2
+    True
     """
 
     idle: int = 50

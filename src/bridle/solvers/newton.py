@@ -49,6 +49,13 @@ class Newton(Solver):
     """Semismooth Newton steps on the augmented Lagrangian.
 
     dense_limit: with more features than this, H is not formed.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(500, seed=0)
+    >>> problem = bridle.LinearProblem(X, y, C=0.1, loss="squared_hinge")
+    >>> bridle.solve(problem, bridle.Newton()).certificate.relative_gap <= 1e-3
+    True
     """
 
     dense_limit: int = 2000

@@ -36,6 +36,12 @@ class Ocas(Solver):
 
     towards: how far from the best point to the model's minimiser the next cut is taken. idle: a
     cut without weight in so many iterations is dropped.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, bridle.Ocas()).certificate.relative_gap <= 1e-3
+    True
     """
 
     towards: float = 0.1

@@ -38,6 +38,13 @@ class OneSlack(Solver):
 
     towards: where between the best point (0) and the model's minimiser (1) the next cut is taken.
     idle: a cut without weight in so many iterations is dropped.
+
+    Examples
+    --------
+    >>> X, Y = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]], [["D", "N"], ["D", "N"]]
+    >>> model = bridle.ChainSVM(solver=bridle.OneSlack()).fit(X, Y)
+    >>> model.certificate_.relative_gap <= 1e-2
+    True
     """
 
     towards: float = 0.2

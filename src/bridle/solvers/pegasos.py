@@ -55,6 +55,13 @@ class Pegasos(Solver):
     output: what is proposed, the "last" iterate, the "average" of all, the "tail-average" (since
     the last power of two of epochs), or a "random" iterate; `solve(..., keep="final")` returns the
     last proposal, keep="best" the best of those that were certified.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.Pegasos(batch=10, output="tail-average"))
+    >>> solution.certificate.relative_gap <= 1e-3
+    True
     """
 
     batch: int = 1

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Perceptron(Solver):
-    """Updates on errors only. bucket: see `sgd`."""
+    """Updates on errors only. bucket: see `sgd`.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> print(bridle.solve(problem, bridle.Perceptron()).status)
+    Status.SEPARATED
+    """
 
     bucket: int = 32
 

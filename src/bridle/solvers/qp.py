@@ -29,6 +29,13 @@ class QuadraticProgramme(Solver):
 
     max_rows: more than this are refused, since time and memory would be out of proportion.
     accuracy: the library's own tolerance.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(50, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.QuadraticProgramme(), stop=bridle.Gap(1e-8))
+    >>> solution.certificate.relative_gap <= 1e-8
+    True
     """
 
     max_rows: int = 20_000

@@ -54,6 +54,13 @@ class StochasticGradientDescent(Solver):
     clip: keep lam eta_t at 1 or below, where a step would leave nothing of w, and (squared hinge)
     each row's pull where it ends its own loss. False is the plain formula, which may diverge: the
     run then ends, and its message says so.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solver = bridle.StochasticGradientDescent(rate="eta0/t", eta0=10.0)
+    >>> bridle.solve(problem, solver, stop=bridle.Epochs(20)).certificate.relative_gap < 0.2
+    True
     """
 
     rate: RateName = "1/(lam t)"

@@ -39,6 +39,15 @@ class SgdQn(Solver):
 
     eta0: None calibrates it on `sample` rows. skip: steps between two updates that touch every
     feature; None makes those a sixteenth of the work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(500, 5))
+    >>> problem = bridle.LinearProblem(X, np.where(X[:, 0] > 0.5, 1, -1), C=0.1)
+    >>> solution = bridle.solve(problem, bridle.SgdQn(), stop=bridle.Epochs(20))
+    >>> solution.certificate.relative_gap < 0.1
+    True
     """
 
     eta0: float | None = None

@@ -44,6 +44,13 @@ class Smo(Solver):
     working_set: how many variables are optimised together; None: 128, or 1024 on a device.
     cache_mb: the budget for kernel rows; it must hold two of them. None: 500, or most of what a
     device has left.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(200, seed=0)
+    >>> problem = bridle.KernelProblem(X, y, C=1.0, kernel="rbf", gamma=1.0)
+    >>> bridle.solve(problem, bridle.Smo(cache_mb=10)).certificate.relative_gap <= 1e-3
+    True
     """
 
     working_set: int | None = None

@@ -33,6 +33,14 @@ class StructuredSubgradient(Solver):
     """Stochastic subgradient steps at rate 1/(lam t), in shuffled epochs.
 
     average: propose the mean of w over the second half of the steps, the better primal point.
+
+    Examples
+    --------
+    >>> X, Y = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"]]], [["D", "N"], ["D", "N"]]
+    >>> solver = bridle.StructuredSubgradient()
+    >>> model = bridle.ChainSVM(solver=solver, tol=0.1).fit(X, Y)
+    >>> model.certificate_.relative_gap <= 0.1
+    True
     """
 
     average: bool = True

@@ -29,6 +29,12 @@ class SvmPerf(Solver):
     """The one-slack cutting-plane method.
 
     idle: a cut without weight in so many iterations is dropped.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, bridle.SvmPerf()).certificate.relative_gap <= 1e-3
+    True
     """
 
     idle: int = 50

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SvmSgd(Solver):
-    """Bottou's SGD. eta0: None calibrates it on `sample` rows."""
+    """Bottou's SGD. eta0: None calibrates it on `sample` rows.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, bridle.SvmSgd()).certificate.relative_gap <= 1e-3
+    True
+    """
 
     eta0: float | None = None
     sample: int = 1000

@@ -40,7 +40,19 @@ ARRAYS: Arrays = {"w": ("f", 1), "alpha": ("f", 1)}
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that does not belong to the run that is to go on from it."""
+    """A checkpoint that does not belong to the run that is to go on from it.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> with open("run.ckpt", "w") as file:
+    ...     count = file.write("no checkpoint")
+    >>> try:
+    ...     bridle.solve(problem, checkpoint=bridle.Checkpoint("run.ckpt"))
+    ... except bridle.CheckpointError as error:
+    ...     print(error)
+    run.ckpt...
+    """
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,15 @@ class Checkpoint:
 
     resume: go on from the file, if there is one. Without it, a file that exists is an error: what
     it holds may be all that is left of a long run.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> first = bridle.Checkpoint("run.ckpt", every=1e-6)
+    >>> half = bridle.solve(problem, "pegasos", stop=bridle.Epochs(2), checkpoint=first)
+    >>> again = bridle.Checkpoint("run.ckpt", resume=True)
+    >>> bridle.solve(problem, "pegasos", stop=bridle.Epochs(5), checkpoint=again).epochs
+    5.0
     """
 
     path: str | os.PathLike[str]

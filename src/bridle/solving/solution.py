@@ -22,7 +22,15 @@ def check_keep(keep: str) -> None:
 
 @dataclass(frozen=True)
 class Solution:
-    """The best weights found or the last ones, the best dual point found, and what they prove."""
+    """The best weights found or the last ones, the best dual point found, and what they prove.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem)
+    >>> solution.status, solution.certificate.relative_gap <= 1e-3
+    (<Status.CONVERGED: ...>, True)
+    """
 
     w: Any  # an array of weights; of kernel problems, an Expansion
     b: float

@@ -29,7 +29,14 @@ RelativeTo = Literal["primal", "dual"]
 
 
 class Status(enum.Enum):
-    """Why a solve ended."""
+    """Why a solve ended.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, "pegasos", stop=bridle.Epochs(1)).status is bridle.Status.BUDGET
+    True
+    """
 
     CONVERGED = "converged"
     SEPARATED = "separated"  # by a perceptron, whose goal that is, before any gap was reached
@@ -186,6 +193,14 @@ class Suboptimality(Stop):
 
     Every iterate gets a certificate, so that the first one that is good enough ends the run; the
     seconds of the solver alone are in the trace. So does the proof that no weights are.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> optimum = bridle.solve(problem, stop=bridle.Gap(1e-6)).certificate.primal
+    >>> found = bridle.solve(problem, "pegasos", stop=bridle.Suboptimality(0.01, optimum))
+    >>> found.certificate.primal <= 1.01 * optimum
+    True
     """
 
     tol: float
@@ -222,6 +237,12 @@ class Epochs(Stop):
     Solvers whose steps are cheaper than an epoch take the fewest steps that see n times as many
     rows as there are: the last minibatch is the one that completes them. Others end with the
     iterate, often a whole epoch, that does.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, "pegasos", stop=bridle.Epochs(2)).epochs
+    2.0
     """
 
     n: float
@@ -234,7 +255,14 @@ class Epochs(Stop):
 
 @dataclass(frozen=True)
 class Steps(Stop):
-    """Stop after n steps: exactly n for solvers whose steps are cheaper than an epoch."""
+    """Stop after n steps: exactly n for solvers whose steps are cheaper than an epoch.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> bridle.solve(problem, "pegasos", stop=bridle.Steps(250)).steps
+    250
+    """
 
     n: int
 
@@ -246,7 +274,15 @@ class Steps(Stop):
 
 @dataclass(frozen=True)
 class Seconds(Stop):
-    """Stop after s seconds by the clock on the wall, as soon as the epoch at hand is done."""
+    """Stop after s seconds by the clock on the wall, as soon as the epoch at hand is done.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.solve(problem, "dcd", stop=bridle.Gap(1e-4) | bridle.Seconds(60))
+    >>> found.certificate.relative_gap <= 1e-4
+    True
+    """
 
     s: float
 
@@ -263,6 +299,14 @@ class HeldOutLoss(Stop):
     Each iterate gets a record, with `validation_loss` and `validation_error` (the share of rows
     misclassified) beside the training objective; of a loss of residuals y holds the targets, and
     the measures are those of `bridle.objective.answers`. Rows count by their sample_weight.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(600, seed=0)
+    >>> problem = bridle.LinearProblem(X[:500], y[:500], C=0.1)
+    >>> stop = bridle.Gap(1e-3) | bridle.HeldOutLoss(X[500:], y[500:])
+    >>> 0.0 < bridle.solve(problem, stop=stop).trace[-1].validation["validation_loss"] < 1.0
+    True
     """
 
     X: Any = field(repr=False)
@@ -311,6 +355,15 @@ class ValidationLoss(HeldOutLoss):
 
     The solution is the iterate with the lowest held-out loss, and its certificate says how far
     that one is from the optimum on the training rows.
+
+    Examples
+    --------
+    >>> X, y = bridle.data.make_corpus(600, seed=0)
+    >>> problem = bridle.LinearProblem(X[:500], y[:500], C=10.0)
+    >>> stop = bridle.ValidationLoss(X[500:], y[500:], patience=2)
+    >>> found = bridle.solve(problem, "sgd-s", stop=stop)
+    >>> bool(found.trace["validation_error"].min() < 0.3)
+    True
     """
 
     patience: int = 5

@@ -100,6 +100,14 @@ class ChainProblem(StructuredBase):
 
     X: a matrix with a row for each position of each sequence, read in place. offsets: sequence i is
     the rows offsets[i] to offsets[i + 1]. labels: 0..n_labels-1 for each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, labels = np.eye(4), [0, 1, 0, 1]  # two sequences of two positions
+    >>> problem = bridle.ChainProblem(X, [0, 2, 4], labels, n_labels=2, C=1.0)
+    >>> bridle.solve(problem, "bcfw").certificate.relative_gap <= 1e-3
+    True
     """
 
     def __init__(

@@ -47,6 +47,12 @@ def check_oracle(
     good as the best by brute force, with and without the loss, and rescaled if there is a
     `slack_argmax`. An `argmax_batch` must be as good as `argmax`. Of each kind of mistake the first
     of a sample is told.
+
+    Examples
+    --------
+    >>> oracle = bridle.MultilabelOracle(n_inputs=2, n_labels=2)
+    >>> print(bridle.check_oracle(oracle, [([0.0, 1.0], (0, 1))]))
+    1 samples, 1 of them against brute force: no problems
     """
     rng = np.random.default_rng(seed)
     problems: list[str] = []

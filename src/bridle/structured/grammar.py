@@ -23,6 +23,12 @@ class Grammar:
     word that was seen often enough, or a class of rare words; "" is a class that was never seen,
     which can be whatever rare words were. cues: terminals that have weights of their own at the
     edges of spans.
+
+    Examples
+    --------
+    >>> trees = bridle.read_trees("(S (NP (DT the) (NN cat)) (VP (VBZ runs)))")
+    >>> len(bridle.Grammar.read(trees).rules)
+    2
     """
 
     order: int

@@ -42,6 +42,13 @@ class MultilabelOracle:
 
     w holds the weights, input by input (n_inputs x n_labels), then those of the pairs (0, 1),
     (0, 2), ..., (1, 2), ...
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oracle = bridle.MultilabelOracle(n_inputs=2, n_labels=2)
+    >>> oracle.argmax([1.0, 0.0], np.array([1.0, -1.0, 0.0, 0.0, 0.0]))  # inputs, then the pair
+    (1, 0)
     """
 
     def __init__(

@@ -28,6 +28,18 @@ class Oracle(Protocol):
     outputs(x): every possible output of a small input, for `check_oracle`.
     as_json(), from_json(parts): its parameters, for model files, if it is one of
         `bridle.structured.ORACLES`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Sign:  # y is -1 or 1; no base class is needed
+    ...     n_features = 1
+    ...     def features(self, x, y): return np.array([x * y])
+    ...     def loss(self, y, other): return float(y != other)
+    ...     def argmax(self, x, w, truth=None):
+    ...         return max((-1, 1), key=lambda y: w[0] * x * y + (truth not in (None, y)))
+    >>> bridle.StructuredSVM(Sign()).fit([-2.0, 3.0], [-1, 1]).predict([-1.0, 1.0])
+    [-1, 1]
     """
 
     n_features: int  # the size of w

@@ -415,6 +415,13 @@ class StructuredProblem(StructuredBase):
     `oracle.slack_argmax`. executor: anything with a `map` method, such as a pool of
     concurrent.futures, to ask the oracle of many rows at a time; `n_threads` threads otherwise,
     which helps oracles that release the GIL.
+
+    Examples
+    --------
+    >>> oracle = bridle.MultilabelOracle(n_inputs=2, n_labels=2)
+    >>> problem = bridle.StructuredProblem(oracle, [[0.0, 1.0], [1.0, 0.0]], [(0, 1), (1, 0)])
+    >>> bridle.solve(problem, "n-slack").certificate.relative_gap <= 1e-3
+    True
     """
 
     may_fail = True  # the oracle is somebody's code

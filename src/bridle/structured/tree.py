@@ -30,6 +30,13 @@ class TreeOracle:
     """An oracle for parsing. x is a list of words, y a Tree.
 
     A sentence that the grammar cannot parse is an error here; `parse` says None.
+
+    Examples
+    --------
+    >>> trees = bridle.read_trees("(S (NP (DT the) (NN cat)) (VP (VBZ runs)))")
+    >>> oracle = bridle.TreeOracle(bridle.Grammar.read(trees))
+    >>> oracle.loss(trees[0], trees[0])
+    0.0
     """
 
     def __init__(self, grammar: Grammar, *, n_threads: int = 1) -> None:

@@ -72,7 +72,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs, and the best lower bound on the optimum that is known."""
+    """All runs, and the best lower bound on the optimum that is known.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.compare(problem, {"k = 1": "pegasos", "k = 10": bridle.Pegasos(batch=10)})
+    >>> all(run.certificate.primal >= found.best_dual for run in found.runs)
+    True
+    """
 
     problem: LinearProblem = field(repr=False)
     gap: float
@@ -149,6 +157,13 @@ def compare(
     `PEERS`. test: held-out X and labels of -1 and +1, or targets. watch: is told of each record.
     Ctrl-C ends the run at hand and all others, and is then raised with the comparison of what there
     is as its `solution`; interrupt="return" returns that instead.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.compare(problem, ["dcd", "ocas"])
+    >>> [run.name for run in found.runs]
+    ['dcd', 'ocas']
     """
     check_interrupt(interrupt)
     if isinstance(solvers, Mapping):

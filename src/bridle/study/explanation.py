@@ -32,7 +32,17 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The features that decide; printed as a table, and as one in a notebook."""
+    """The features that decide; printed as a table, and as one in a notebook.
+
+    Examples
+    --------
+    >>> model = bridle.LinearSVC().fit([[1.0, 0.0], [0.0, 1.0]], ["cat", "dog"])
+    >>> print(bridle.explain(model, ["barks", "purrs"]))
+    2 of 2 features have a weight
+    ...
+      purrs  +0.6667
+    ...
+    """
 
     sides: tuple[Side, ...]
     n_features: int

@@ -88,6 +88,12 @@ def plot_trace(trace: Trace, ax: Any = None, *, label: str | None = None, style:
     """Draw one run's certified gap against its solver's seconds; returns the axes.
 
     style: a number; curves with different numbers can be told apart.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> axes = bridle.plot_trace(bridle.solve(problem, "pegasos").trace, label="pegasos")
+    >>> axes.figure.savefig("run.png")
     """
     if ax is None:
         ax = _pyplot().subplots(figsize=(7, 4.5), layout="constrained")[1]
@@ -108,6 +114,12 @@ def plot_convergence(
     """Draw several runs into one picture, named by the keys; returns the axes.
 
     goal: the gap that was asked for, as a horizontal line.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> traces = {name: bridle.solve(problem, name).trace for name in ("dcd", "pegasos")}
+    >>> bridle.plot_convergence(traces, goal=1e-3).figure.savefig("runs.png")
     """
     if not traces:
         raise ValueError("there is no trace to draw")
@@ -260,6 +272,13 @@ def plot_boundary(
     Two classes: the boundary (solid), the margins at scores of -1 and +1 (dashed). Several: the
     region of each class. Support vectors are ringed: the rows with a dual variable where the model
     knows them, else those on the margin or on its wrong side. Returns the axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = bridle.LinearSVC().fit(X, X[:, 0] > 0)
+    >>> bridle.plot_boundary(model, X, X[:, 0] > 0, resolution=50).figure.savefig("boundary.png")
     """
     X, y = np.asarray(X, np.float64), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != 2:

@@ -123,7 +123,16 @@ def check_gradient(
 
 @dataclass(frozen=True)
 class MarginReport:
-    """What a fitted model's margin looks like on its rows."""
+    """What a fitted model's margin looks like on its rows.
+
+    Examples
+    --------
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> found = bridle.solve(problem)
+    >>> report = bridle.margin_report(problem, found.w, found.b, found.alpha)
+    >>> report.beyond + report.inside + report.misclassified
+    500
+    """
 
     margin: float  # 2 / |w|: the width of the street between p = -1 and p = 1
     beyond: int  # rows at or beyond their margin: slack 0

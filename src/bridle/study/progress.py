@@ -20,6 +20,13 @@ class ProgressBar:
     goal: the gap that is asked for; None is what the run itself asks for, its `tol`. A run that is
     told apart from the last one by its falling epochs, or that reaches the goal, gets a line of its
     own. Written to `stream`, standard error unless given.
+
+    Examples
+    --------
+    >>> import sys
+    >>> problem = bridle.LinearProblem(*bridle.data.make_corpus(500, seed=0), C=0.1)
+    >>> solution = bridle.solve(problem, callbacks=[bridle.ProgressBar(stream=sys.stdout)])
+    [...] certified gap ... s
     """
 
     def __init__(self, goal: float | None = None, *, stream: TextIO | None = None) -> None:

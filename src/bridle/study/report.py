@@ -68,6 +68,14 @@ def make_report(
 
     max_seconds: for each path over C, for the final fit and for each solver compared.
     feature_names: one for each column of X. command: how to make this report again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> report = bridle.make_report(X, X[:, 0] > 0, max_seconds=0.2)
+    >>> report["data"]["rows"], report["data"]["features"]
+    (60, 3)
     """
     if loss_from(loss).residual:
         raise ValueError(
@@ -134,7 +142,14 @@ def render(report: Mapping[str, Any]) -> str:
 
 
 def write_report(path: str | os.PathLike[str], report: Mapping[str, Any]) -> None:
-    """Write the page; whoever opens the file sees the old one or the new one, whole."""
+    """Write the page; whoever opens the file sees the old one or the new one, whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> bridle.write_report("report.html", bridle.make_report(X, X[:, 0] > 0, max_seconds=0.2))
+    """
     page = render(report).encode()
     with replacing(path) as file:
         file.write(page)

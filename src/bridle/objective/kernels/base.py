@@ -38,6 +38,16 @@ class Kernel:
 
     A subclass is a frozen dataclass with a `name` and `values`; that will do. Without a compiled
     struct the values among the training rows are computed once, and kept as a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Mine(bridle.Kernel):
+    ...     name, semidefinite = "mine", True
+    ...     values = lambda self, A, B: (1.0 + np.asarray(A) @ np.asarray(B).T) ** 2
+    >>> X, y = np.array([[-1.0], [0.0], [1.0]]), [1, 0, 1]
+    >>> bridle.SVC(kernel=Mine(), C=10.0).fit(X, y).predict(X)
+    array([1, 0, 1])
     """
 
     name: ClassVar[str] = ""

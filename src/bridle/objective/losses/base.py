@@ -75,6 +75,17 @@ class Loss:
     One of margins never rises; one of residuals is least at 0. A loss of your own gives `name`,
     `value`, `slope`, `upper` (and `lower`, of residuals) and `dual_value`; the rest has defaults
     that follow from these. See `check_loss`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Mine(bridle.Loss):
+    ...     name = "mine"
+    ...     value = lambda self, p: np.maximum(0.0, 1.0 - p)
+    ...     slope = lambda self, p: np.where(p < 1.0, 1.0, 0.0)
+    ...     upper = lambda self, cost: cost
+    ...     dual_value = lambda self, alpha, cost: float(alpha.sum())
+    >>> bridle.check_loss(Mine())
     """
 
     name: ClassVar[str]

@@ -15,7 +15,14 @@ from bridle.objective.rounding import Interval
 
 @dataclass(frozen=True)
 class Hinge(Loss):
-    """max(0, 1 - p)."""
+    """max(0, 1 - p).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.Hinge().value(np.array([-1.0, 0.5, 2.0]))
+    array([2. , 0.5, 0. ])
+    """
 
     name: ClassVar[str] = "hinge"
     core: ClassVar[str | None] = "hinge"

@@ -14,7 +14,14 @@ from bridle.objective.rounding import Interval, gamma
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """log(1 + exp(-p)); its dual value is the sum of C_i times the entropy of alpha_i / C_i."""
+    """log(1 + exp(-p)); its dual value is the sum of C_i times the entropy of alpha_i / C_i.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.Logistic().value(np.array([-1.0, 0.0, 1.0])).round(3)
+    array([1.313, 0.693, 0.313])
+    """
 
     name: ClassVar[str] = "logistic"
     target: ClassVar[float] = 0.0  # where its entropy is largest

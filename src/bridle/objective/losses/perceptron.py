@@ -19,6 +19,12 @@ class PerceptronLoss(Loss):
 
     With a regulariser the minimum is w = 0 and every dual value is at most 0, so no relative gap
     below 1 can be certified: it is minimised for the direction that w has on its way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.PerceptronLoss().value(np.array([-1.0, 0.5, 2.0]))
+    array([1., 0., 0.])
     """
 
     name: ClassVar[str] = "perceptron"

@@ -91,7 +91,14 @@ def _check(**positive: float) -> None:
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(PiecewiseQuadratic):
-    """max(0, |p| - epsilon)."""
+    """max(0, |p| - epsilon).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.EpsilonInsensitive(epsilon=0.5).value(np.array([-1.0, 1.0, 2.0]))
+    array([0.5, 0.5, 1.5])
+    """
 
     epsilon: float = 0.1
 
@@ -107,7 +114,14 @@ class EpsilonInsensitive(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
-    """max(0, |p| - epsilon)^2."""
+    """max(0, |p| - epsilon)^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.SquaredEpsilonInsensitive(epsilon=0.5).value(np.array([-1.0, 0.25, 2.5]))
+    array([0.25, 0.  , 4.  ])
+    """
 
     name: ClassVar[str] = "squared_epsilon_insensitive"
     bounded_dual: ClassVar[bool] = False
@@ -120,7 +134,14 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
 @dataclass(frozen=True)
 class Squared(PiecewiseQuadratic):
-    """p^2."""
+    """p^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.Squared().value(np.array([-1.0, 0.0, 3.0]))
+    array([1., 0., 9.])
+    """
 
     name: ClassVar[str] = "squared"
     bounded_dual: ClassVar[bool] = False
@@ -133,7 +154,14 @@ class Squared(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Pinball(PiecewiseQuadratic):
-    """quantile |p| where the target is above, (1 - quantile) |p| where it is below."""
+    """quantile |p| where the target is above, (1 - quantile) |p| where it is below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.Pinball(quantile=0.9).value(np.array([-1.0, 0.0, 1.0]))  # answers less targets
+    array([0.9, 0. , 0.1])
+    """
 
     quantile: float = 0.5
 
@@ -150,7 +178,14 @@ class Pinball(PiecewiseQuadratic):
 
 @dataclass(frozen=True)
 class Huber(PiecewiseQuadratic):
-    """p^2 / 2 up to |p| = delta, from there on delta |p| - delta^2 / 2."""
+    """p^2 / 2 up to |p| = delta, from there on delta |p| - delta^2 / 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.Huber(delta=1.0).value(np.array([-0.5, 0.0, 3.0]))
+    array([0.125, 0.   , 2.5  ])
+    """
 
     delta: float = 1.0
 
@@ -171,6 +206,12 @@ class SmoothedHinge(PiecewiseQuadratic):
 
     From there on 1 - p - gamma / 2 (Shalev-Shwartz & Zhang, "Stochastic dual coordinate ascent
     methods for regularized loss minimization", JMLR 2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.SmoothedHinge(gamma=1.0).value(np.array([-1.0, 0.0, 0.5]))
+    array([1.5  , 0.5  , 0.125])
     """
 
     gamma: float = 1.0

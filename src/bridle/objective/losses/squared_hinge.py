@@ -15,7 +15,14 @@ from bridle.objective.rounding import Interval
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """max(0, 1 - p)^2."""
+    """max(0, 1 - p)^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bridle.SquaredHinge().value(np.array([-1.0, 0.5, 2.0]))
+    array([4.  , 0.25, 0.  ])
+    """
 
     name: ClassVar[str] = "squared_hinge"
     core: ClassVar[str | None] = "squared_hinge"

@@ -44,6 +44,15 @@ class CuttingPlaneModel:
     dimension: of w. caps: the sum that the weights of each group may reach. idle: a cut that had no
     weight in so many solves is dropped by `drop_idle`. sparse: cuts have few non-zeros; they may
     then be given as (indices, values), too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = bridle.CuttingPlaneModel(2)  # 1/2 |w|^2 + max(0, r - w.g, ...)
+    >>> model.add(np.array([2.0, 0.0]), 1.0)
+    0
+    >>> model.solve().w
+    array([0.5, 0. ])
     """
 
     def __init__(

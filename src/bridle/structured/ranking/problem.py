@@ -31,6 +31,14 @@ class RankingProblem(StructuredBase):
     multiplies C. bias: the value of a constant feature, for the losses of plain classification.
 
     Queries without two different grades cannot be ranked wrong: their loss is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, grades = np.array([[3.0], [1.0], [2.0], [0.0]]), [1, 0, 1, 0]
+    >>> problem = bridle.RankingProblem(X, grades, qid=[1, 1, 2, 2], loss="map")
+    >>> bridle.solve(problem, "one-slack").certificate.relative_gap <= 1e-3
+    True
     """
 
     cheap_cuts: ClassVar[bool] = True
