@@ -1,10 +1,13 @@
 """How fast is a certified chain, and how good, against python-crfsuite on the same features?
 
     python -m benchmarks.structured [--rounds N] [--chunking] [--letters] [--parsing] [--skip-lbfgs]
+    python -m benchmarks.structured --chunking --features dictionaries
     python -m benchmarks.structured --choose-C
 
-Chunking: CoNLL-2000 from BRIDLE_DATA, the usual window of words and parts of speech, each
-contestant from lists of feature names to a trained model, in turns. Seconds are of the clock on the
+Chunking: CoNLL-2000 from BRIDLE_DATA, each contestant from features to a trained model, in turns.
+Features: "window", lists of names, the usual window of words and parts of speech; "dictionaries",
+as tutorials of python-crfsuite have them (word.lower(), word[-3:], postag, those of the words
+beside). Seconds are of the clock on the
 wall and of the processor: on a machine that others use, only the second are comparable. Letters:
 handwritten words, letter error of ChainSVM at its default settings. Parsing: labelled bracket F1 on
 held-out sentences of up to 20 words, TreeSVM at its default settings against the unsmoothed
@@ -36,16 +39,44 @@ def folder() -> Path:
     return Path(os.environ["BRIDLE_DATA"]) / "structured"
 
 
-def chunking():
-    """Feature lists and labels of the training and of the test sentences."""
-    template = window_template(2)
+def word_features(tokens, t):
+    """What a tutorial says of a word and its tag, without the words beside it."""
+    word, tag = tokens[t][:2]
+    return {
+        "word.lower()": word.lower(), "word.isupper()": word.isupper(),
+        "word.istitle()": word.istitle(), "postag": tag, "postag[:2]": tag[:2],
+    }  # fmt: skip
+
+
+def dictionary(tokens, t):
+    """A tutorial's features of a token."""
+    word = tokens[t][0]
+    features = {"bias": 1.0, "word[-3:]": word[-3:], "word[-2:]": word[-2:]}
+    features |= word_features(tokens, t) | {"word.isdigit()": word.isdigit()}
+    for step, end in ((-1, "BOS"), (1, "EOS")):
+        if 0 <= t + step < len(tokens):
+            beside = word_features(tokens, t + step)
+            features |= {f"{step:+}:{name}": value for name, value in beside.items()}
+        else:
+            features[end] = True
+    return features
+
+
+FEATURES = {
+    "window": window_template(2).features,
+    "dictionaries": lambda tokens: [dictionary(tokens, t) for t in range(len(tokens))],
+}
+
+
+def chunking(features="window"):
+    """Features and labels of the training and of the test sentences."""
     archive = zipfile.ZipFile(folder() / "conll2000.zip")
     for name in ("train", "test"):
         text = archive.read(f"conll2000/{name}.txt").decode()
         blocks = [block.splitlines() for block in text.split("\n\n") if block.strip()]
         sentences = [[line.split() for line in block if line.strip()] for block in blocks]
         yield (
-            [template.features([fields[:2] for fields in s]) for s in sentences],
+            [FEATURES[features]([fields[:2] for fields in s]) for s in sentences],
             [[fields[2] for fields in s] for s in sentences],
         )
 
@@ -71,8 +102,8 @@ def crfsuite(algorithm, **settings):
     return train
 
 
-def race(rounds: int, skip_lbfgs: bool) -> list[dict]:
-    (X, Y), (X_test, Y_test) = chunking()
+def race(rounds: int, skip_lbfgs: bool, features: str) -> list[dict]:
+    (X, Y), (X_test, Y_test) = chunking(features)
     contestants = {
         "bridle ChainSVM": bridle,
         "crfsuite averaged perceptron, 20": crfsuite("ap", max_iterations=20),
@@ -166,6 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chunking", action="store_true")
+    parser.add_argument("--features", choices=FEATURES, default="window")
     parser.add_argument("--letters", action="store_true")
     parser.add_argument("--parsing", action="store_true")
     parser.add_argument("--choose-C", action="store_true", dest="choose_C")
@@ -179,7 +211,7 @@ def main() -> None:
     if chosen.parsing or every:
         parsing()
     if chosen.chunking or every:
-        summarise(race(chosen.rounds, chosen.skip_lbfgs))
+        summarise(race(chosen.rounds, chosen.skip_lbfgs, chosen.features))
 
 
 if __name__ == "__main__":

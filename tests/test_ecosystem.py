@@ -17,9 +17,12 @@ from bridle import (
     ChainSVM,
     LinearSVC,
     LinearSVCCV,
+    LinearSVR,
     MulticlassSVC,
     MultivariateSVC,
     OnlineSVC,
+    Pegasos,
+    Pinball,
     RankSVM,
     StructuredSVM,
     load_model,
@@ -172,6 +175,29 @@ def test_groups_are_routed_to_linear_svc_cv():
     X, y = noisy(2)
     model = LinearSVCCV(Cs=3, cv=GroupKFold(3), random_state=0)
     assert model.fit(X, y, groups=np.arange(len(y)) % 3).scores_.shape == (3, 3)
+
+
+def test_parts_of_solvers_losses_and_kernels_in_searches():
+    X, y = noisy(2)
+    pipeline = make_pipeline(StandardScaler(), LinearSVC(solver=Pegasos(), tol=0.5))
+    grid = {"linearsvc__solver__batch": [1, 20], "linearsvc__C": [0.1]}
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(X, y)
+    assert {model["linearsvc__solver__batch"] for model in search.cv_results_["params"]} == {1, 20}
+    chosen = search.best_params_["linearsvc__solver__batch"]
+    assert search.best_estimator_[-1].solver == Pegasos(batch=chosen)
+
+    estimator = LinearSVC(solver=Pegasos(batch=3))
+    assert estimator.get_params()["solver__batch"] == 3
+    assert "solver__batch" not in estimator.get_params(deep=False)
+    assert clone(estimator).set_params(solver__batch=4).solver == Pegasos(batch=4)
+    assert estimator.solver == Pegasos(batch=3)
+    assert LinearSVC(solver="pegasos").set_params(solver__batch=5).solver == Pegasos(batch=5)
+    both = LinearSVC().set_params(solver__batch=6, solver=Pegasos(project=False))
+    assert both.solver == Pegasos(batch=6, project=False)
+    assert "kernel" in SVC(solver="pegasos").set_params(solver__project=True).solver.needs
+    assert LinearSVR(loss=Pinball(0.3)).set_params(loss__quantile=0.7).loss == Pinball(0.7)
+    with pytest.raises(ValueError, match=r"Invalid parameter 'bach' for solver Pegasos\. Valid"):
+        estimator.set_params(solver__bach=1)
 
 
 def test_metadata_routing_of_queries():

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,50 @@ def test_chain_svm_on_matrices():
     plain = ChainSVM(tol=1e-3, boundaries=False, fit_intercept=False).fit(X, Y)
     assert plain.certificate_.primal >= dense.certificate_.dual
     assert not plain.start_.any()
+
+
+def scores_of_every_path(model, x):
+    """{path: score} of one matrix, by what the estimator shows of itself."""
+    n, K = len(x), len(model.classes_)
+    emissions = x @ model.coef_ + model.intercept_
+    emissions[0] += model.start_
+    emissions[-1] += model.end_
+    return {
+        path: sum(emissions[t, k] for t, k in enumerate(path))
+        + sum(model.transitions_[j, k] for j, k in pairwise(path))
+        for path in product(range(K), repeat=n)
+    }
+
+
+@pytest.mark.parametrize("transitions", [True, False])
+@pytest.mark.parametrize("plain", [True, False])
+def test_max_marginals_and_marginals_equal_brute_force(transitions, plain):
+    _, X, Y = chain_data()
+    extras = {"boundaries": not plain, "fit_intercept": not plain}
+    model = ChainSVM(C=1.0, transitions=transitions, n_threads=2, **extras).fit(X, Y)
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(n, X[0].shape[1])) for n in (1, 4, 0, 2, 5) for _ in range(9)]
+    best, marginals = model.decision_function(X), model.predict_marginals(X)
+    for x, y, values, parts in zip(X, model.predict(X), best, marginals, strict=True):
+        assert values.shape == (len(x), 3)
+        if not len(x):
+            assert parts == []
+            continue
+        score = scores_of_every_path(model, x)
+        total = sum(np.exp(value) for value in score.values())
+        for t in range(len(x)):
+            assert model.classes_[values[t].argmax()] == y[t]
+            for k, label in enumerate(model.classes_):
+                through = [value for path, value in score.items() if path[t] == k]
+                assert values[t, k] == pytest.approx(max(through))
+                assert parts[t][label] == pytest.approx(np.exp(through).sum() / total)
+
+
+def test_marginals_of_scores_that_exp_cannot_hold():
+    model = ChainSVM(C=1.0, tol=1e-3).fit([np.eye(2)] * 5, [[0, 1]] * 5)
+    (parts,) = model.predict_marginals([1e6 * np.eye(2)])
+    assert parts == [{0: 1.0, 1: 0.0}, {0: 0.0, 1: 1.0}]
+    assert model.decision_function([]) == [] == model.predict_marginals([])
 
 
 def test_chain_svm_names_what_is_wrong():

@@ -56,6 +56,17 @@ def test_train_predict_eval(data, tmp_path):
     assert run("predict", unlabelled, model).split() == ["the", "DT", "B-NP", "cat", "NN", "I-NP"]
 
 
+def test_scores(data, tmp_path):
+    model = tmp_path / "m"
+    run("train", data, model, "-c", "10")
+    plain = run("predict", data, model).split("\n")
+    scored = run("predict", data, model, "--scores").split("\n")
+    assert [" ".join(line.split()[:4]) for line in scored] == plain
+    margins, marginals = np.array([line.split()[4:] for line in scored if line], float).T
+    assert (margins > 0).all()
+    assert ((marginals > 0.5) & (marginals <= 1)).all()
+
+
 def test_eval_by_hand(tmp_path):
     path = tmp_path / "answers.txt"
     path.write_text("a B-NP B-NP\nb I-NP O\n\nc B-NP B-NP\nd O B-VP\n")

@@ -2,6 +2,7 @@
 
 #include "structured/chain.hpp"
 #include "structured/chain_bcfw.hpp"
+#include "structured/marginals.hpp"
 
 #include <span>
 #include <vector>
@@ -57,6 +58,18 @@ void argmax(const Chain &chain, Vector<double> w, bool augmented, MutableVector<
       [&](const auto &rows) {
         chain_argmax(rows, chain.shape, w.data(), augmented, paths.data(), values.data(),
                      truths.data(), n_threads);
+      },
+      chain.rows);
+}
+
+template <class Add>
+void through(const Chain &chain, Vector<double> w, MutableVector<double> out, int n_threads) {
+  expect_size(w, chain.n_weights(), "w");
+  expect_size(out, chain.n_tokens() * chain.shape.K, "out");
+  const nb::gil_scoped_release release;
+  std::visit(
+      [&](const auto &rows) {
+        chain_through<Add>(rows, chain.shape, w.data(), out.data(), n_threads);
       },
       chain.rows);
 }
@@ -183,6 +196,10 @@ void bind_chain(nb::module_ &m) {
       .def("argmax", &argmax, nb::arg("w"), nb::arg("augmented"), nb::arg("paths"),
            nb::arg("values"), nb::arg("truths"), nb::arg("n_threads"),
            "The best path of every sequence, its value, and the score of the true labels.")
+      .def("max_through", &through<Largest>, nb::arg("w"), nb::arg("out"), nb::arg("n_threads"),
+           "The value of the best path through each label of each row.")
+      .def("log_sum_through", &through<LogSumExp>, nb::arg("w"), nb::arg("out"),
+           nb::arg("n_threads"), "log sum exp of the values of all paths through each label.")
       .def("differences", &differences, nb::arg("paths"), nb::arg("coefficients"), nb::arg("out"),
            "out += sum_i coefficients[i] (Psi(x_i, labels_i) - Psi(x_i, paths_i))")
       .def("answer", &answer, nb::arg("i"), nb::arg("w"),

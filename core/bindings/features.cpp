@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -126,13 +127,27 @@ private:
     return nb::cast<std::string>(nb::handle(value).type().attr("__name__"));
   }
 
-  static nb::object joined(PyObject *prefix, PyObject *name) {
+  nb::object joined(PyObject *prefix, PyObject *name) {
     if (!prefix)
       return nb::borrow(name);
-    PyObject *both = PyUnicode_FromFormat("%U:%U", prefix, name);
+    PyObject *both = PyUnicode_Concat(with_colon(prefix).ptr(), name);
     if (!both)
       nb::raise_python_error();
     return nb::steal(both);
+  }
+
+  // "name:". The keys of dictionaries are few, and mostly the same objects from token to token.
+  nb::handle with_colon(PyObject *name) {
+    if (const auto found = with_colon_.find(name); found != with_colon_.end())
+      return found->second.second;
+    if (with_colon_.size() >= most_prefixes)
+      with_colon_.clear();
+    PyObject *colon = PyUnicode_FromFormat("%U:", name);
+    if (!colon)
+      nb::raise_python_error();
+    // With the name itself: its address is another's once it is gone.
+    return with_colon_.emplace(name, std::pair(nb::borrow(name), nb::steal(colon)))
+        .first->second.second;
   }
 
   void count_if(PyObject *name, double value) {
@@ -165,8 +180,11 @@ private:
   using Entry = std::pair<int32_t, float>;
   static constexpr int deepest = 100; // a dictionary may hold itself
 
+  static constexpr size_t most_prefixes = 4096;
+
   nb::dict vocabulary_;
   bool grow_;
+  std::unordered_map<PyObject *, std::pair<nb::object, nb::object>> with_colon_;
   int64_t n_sequences_ = 0;
   Py_ssize_t position_ = 0;
   std::vector<Entry> entries_;

@@ -8,6 +8,7 @@
 // multiclass machine of Crammer & Singer.
 #pragma once
 
+#include "base/cpu.hpp"
 #include "base/parallel.hpp"
 #include "rows/views.hpp"
 #include "structured/viterbi.hpp"
@@ -50,16 +51,20 @@ void for_features(const Rows &rows, int64_t row, Visit &&visit) {
 
 // out[k] = emission[k].x_row for k < stride.
 template <class Real, RowsLike Rows>
-void emission_scores(const Rows &rows, int64_t row, const Real *w, int64_t stride, Real *out) {
+BRIDLE_WIDEST void emission_scores(const Rows &rows, int64_t row, const Real *w, int64_t stride,
+                                   Real *__restrict out) {
   std::fill_n(out, stride, Real(0));
-  for_features(rows, row, [&](int64_t feature, auto value) {
+  // Inlined: elsewhere it would be compiled for any machine.
+  const auto add = [&](int64_t feature, auto value) __attribute__((always_inline)) {
     const Real v = static_cast<Real>(value);
     const Real *__restrict wf = w + feature * stride;
-    Real *__restrict o = out;
 #pragma omp simd
     for (int64_t k = 0; k < stride; ++k)
-      o[k] += v * wf[k];
-  });
+      out[k] += v * wf[k];
+  };
+  rows.for_each(row, add);
+  if (rows.bias != 0)
+    add(rows.n_features, static_cast<double>(rows.bias)); // not rounded as the data may be
 }
 
 template <class Real> struct ChainScratch {

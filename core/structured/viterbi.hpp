@@ -5,11 +5,39 @@
 // in O(T K^2) (Viterbi 1967). Ties go to the smaller label, so that the answer is unique.
 #pragma once
 
+#include "base/cpu.hpp"
+
 #include <cstdint>
 #include <type_traits>
 #include <vector>
 
 namespace bridle {
+
+// As wide as Real, so that compilers compare and blend in the same lanes.
+template <class Real> using LabelBeside = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
+
+// best[k] = max_j before[j] + transitions[j][k], from[k] = the first j that reaches it. For the
+// machine at hand: without instructions that blend, compilers leave this loop to single numbers.
+template <class Real>
+BRIDLE_WIDEST void viterbi_step(const Real *__restrict before, const Real *__restrict transitions,
+                                int64_t K, int64_t stride, Real *__restrict best,
+                                LabelBeside<Real> *__restrict from) {
+  for (int64_t k = 0; k < stride; ++k) {
+    best[k] = before[0] + transitions[k];
+    from[k] = 0;
+  }
+  for (int64_t j = 1; j < K; ++j) {
+    const Real base = before[j];
+    const Real *__restrict row = transitions + j * stride;
+#pragma omp simd
+    for (int64_t k = 0; k < stride; ++k) {
+      const Real candidate = base + row[k];
+      const bool better = candidate > best[k];
+      best[k] = better ? candidate : best[k];
+      from[k] = better ? static_cast<LabelBeside<Real>>(j) : from[k];
+    }
+  }
+}
 
 // K is the number of labels, stride >= K the distance between rows of both tables. Without
 // transitions (nullptr) every position is decided on its own.
@@ -26,7 +54,7 @@ public:
     now_.assign(scores, scores + stride);
     next_.resize(static_cast<size_t>(stride));
     for (int64_t t = 1; t < length; ++t) {
-      step(now_.data(), transitions, K, stride, next_.data(), from_.data() + t * stride);
+      viterbi_step(now_.data(), transitions, K, stride, next_.data(), from_.data() + t * stride);
       const Real *here = scores + t * stride;
       for (int64_t k = 0; k < K; ++k)
         now_[k] = next_[k] + here[k];
@@ -43,27 +71,7 @@ public:
   }
 
 private:
-  // As wide as Real, so that compilers compare and blend in the same lanes.
-  using Label = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
-
-  static void step(const Real *__restrict before, const Real *__restrict transitions, int64_t K,
-                   int64_t stride, Real *__restrict best, Label *__restrict from) {
-    for (int64_t k = 0; k < K; ++k) {
-      best[k] = before[0] + transitions[k];
-      from[k] = 0;
-    }
-    for (int64_t j = 1; j < K; ++j) {
-      const Real base = before[j];
-      const Real *__restrict row = transitions + j * stride;
-#pragma omp simd
-      for (int64_t k = 0; k < K; ++k) {
-        const Real candidate = base + row[k];
-        const bool better = candidate > best[k];
-        best[k] = better ? candidate : best[k];
-        from[k] = better ? static_cast<Label>(j) : from[k];
-      }
-    }
-  }
+  using Label = LabelBeside<Real>;
 
   static Real independent(const Real *scores, int64_t length, int64_t K, int64_t stride,
                           int32_t *path) {

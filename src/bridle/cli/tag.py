@@ -97,8 +97,15 @@ def _print_training(options: Training, report: dict[str, Any]) -> None:
 @click.argument("data", type=InputFileOrStream)
 @click.argument("model", type=InputFile)
 @click.argument("output", type=OutputFileOrStdout, required=False)
+@click.option(
+    "--scores", is_flag=True,
+    help="Two more columns: by how much the best labels with another label here score less, and "
+    "the marginal of the label, where all labels of the sequence count exp(score).",
+)  # fmt: skip
 @threads_option
-def predict(*, data: Source, model: Path, output: Path | None, threads: int | None) -> None:
+def predict(
+    *, data: Source, model: Path, output: Path | None, scores: bool, threads: int | None
+) -> None:
     """Label the sequences of DATA by MODEL; the answer goes after the columns of each line.
 
     DATA in columns may lack the label. For SVM-hmm's format one label a line is written. DATA = -
@@ -110,7 +117,9 @@ def predict(*, data: Source, model: Path, output: Path | None, threads: int | No
     layout, rules = fitted.info["format"], fitted.info["template"]
     with reported():
         X, _, tokens = _read(data, layout, rules, labelled=False)
-        answers = fitted.predict(X, n_threads=threads)
+        answers: list[list[Any]] = fitted.predict(X, n_threads=threads)
+        if scores:
+            answers = _with_scores(answers, X, fitted, threads)
         lines: list[str] = []
         for sequence, labels in zip(tokens, answers, strict=True):
             lines += [
@@ -124,6 +133,25 @@ def predict(*, data: Source, model: Path, output: Path | None, threads: int | No
             write_text(output, [text])
         else:
             click.echo(text, nl=False)
+
+
+def _with_scores(
+    answers: list[list[Any]], X: list[Any], model: ChainModel, threads: int | None
+) -> list[list[str]]:
+    """Each label, its margin to the best other one, and its marginal."""
+    import numpy as np
+
+    place = {label: k for k, label in enumerate(model.classes)}
+    best, marginals = (of(X, n_threads=threads) for of in (model.max_marginals, model.marginals))
+    out = []
+    for labels, values, parts in zip(answers, best, marginals, strict=True):
+        line = []
+        for label, value, part in zip(labels, values, parts, strict=True):
+            k = place[label]
+            others = np.delete(value, k)
+            line.append(f"{label} {value[k] - others.max(initial=-np.inf):.6g} {part[k]:.6g}")
+        out.append(line)
+    return out
 
 
 @tag.command(name="eval")

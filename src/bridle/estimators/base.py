@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 from bridle import __version__
 from bridle.errors import ModelError
+from bridle.estimators.nested import Nested
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_readable
@@ -66,7 +67,7 @@ def interruptible(fit: F) -> F:
     return cast(F, fit_and_raise)
 
 
-class Certified:
+class Certified(Nested):
     """What every estimator here has: its proof, its file, its threads, its way with Ctrl-C."""
 
     interrupt: Interrupt = "raise"

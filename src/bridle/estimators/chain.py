@@ -119,6 +119,29 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return self.model_.predict(X, n_threads=self._threads)
 
+    def decision_function(self, X: Sequence[Any]) -> list[NDArray[np.float64]]:
+        """Max-marginals: of each sequence a row for each position, a column for each of classes_.
+
+        An entry is the score of the best labels of the whole sequence that have this label here.
+        The largest of a row is the score of `predict`'s labels; how far the next one is below
+        says how sure this label is.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.max_marginals(X, n_threads=self._threads)
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
+        """Of each position of each sequence, {label: weight}, as sklearn-crfsuite has it.
+
+        All label sequences count, each exp(score): what a conditional random field with these
+        weights would say. The weights were not trained for that, and it is not calibrated.
+        """
+        check_is_fitted(self, "model_")
+        classes = self.model_.classes
+        return [
+            [dict(zip(classes, row, strict=True)) for row in table.tolist()]
+            for table in self.model_.marginals(X, n_threads=self._threads)
+        ]
+
     def scores(self, X: Sequence[Any], y: Sequence[Sequence[str]]) -> SequenceScores:
         """Accuracy by token, and precision, recall and F1 by segment as conlleval counts them."""
         return score_sequences(y, self.predict(X))

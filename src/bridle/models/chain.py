@@ -7,7 +7,7 @@ emissions after those of the features, in this order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -90,20 +90,43 @@ class ChainModel(StructuralModel):
 
     def predict(self, sequences: Sequence[Any], *, n_threads: int | None = None) -> list[list[Any]]:
         """The best labels of every sequence."""
+        encoded, chains = self._chains(sequences, n_threads)
+        paths = chains.argmax(self.w, augmented=False)[0].tolist() if chains else []
+        labels = [self.classes[k] for k in paths]
+        return [labels[a:b] for a, b in pairwise(encoded.offsets.tolist())]
+
+    def max_marginals(
+        self, sequences: Sequence[Any], *, n_threads: int | None = None
+    ) -> list[Array]:
+        """Of every sequence, the score of the best labels that have label k at position t."""
+        return self._tables(sequences, Chains.max_marginals, n_threads)
+
+    def marginals(self, sequences: Sequence[Any], *, n_threads: int | None = None) -> list[Array]:
+        """Of every sequence, the weight of label k at position t where labels count exp(score)."""
+        return self._tables(sequences, Chains.marginals, n_threads)
+
+    def _tables(
+        self, sequences: Sequence[Any], of: Callable[[Chains, Array], Array], n_threads: int | None
+    ) -> list[Array]:
+        encoded, chains = self._chains(sequences, n_threads)
+        table = of(chains, self.w) if chains else np.empty((0, len(self.classes)))
+        return [table[a:b] for a, b in pairwise(encoded.offsets.tolist())]
+
+    def _chains(
+        self, sequences: Sequence[Any], n_threads: int | None
+    ) -> tuple[Encoded, Chains | None]:
+        """The sequences as rows; no chains if there are no rows."""
         if len(sequences) == 0:
-            return []
+            return Encoded(None, np.zeros(1, np.int64)), None
         encoded = self.features.encode(sequences, grow=False)
         if encoded.X.shape[0] == 0:
-            return [[] for _ in sequences]
+            return encoded, None
         chains = Chains(
             self.extras.matrix(encoded), encoded.offsets, len(self.classes),
             transitions=self.extras.transitions, bias=self.extras.bias,
             n_threads=check_threads(n_threads),
         )  # fmt: skip
-        paths = chains.argmax(self.w, augmented=False)[0].tolist()
-        labels = [self.classes[k] for k in paths]
-        bounds = encoded.offsets.tolist()
-        return [labels[a:b] for a, b in pairwise(bounds)]
+        return encoded, chains
 
     def own_parts(self) -> tuple[Fields, Arrays]:
         """Only features that have weight are kept."""

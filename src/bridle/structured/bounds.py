@@ -54,6 +54,17 @@ def length_above(values: Array) -> float:
     squared = float(values @ values)
     if squared == 0 and not values.any():
         return 0.0
+    return _root_above(squared, n)
+
+
+def longest_column(table: Array) -> float:
+    """The length of the longest column, or a little more."""
+    squared = np.einsum("ij,ij->j", table, table)
+    return _root_above(float(squared.max(initial=0.0)), len(table))
+
+
+def _root_above(squared: float, n: int) -> float:
+    """Of a sum of n squares, added up in any order."""
     return math.sqrt(squared * (1.0 + gamma(n + 8)) + n * TINY) * (1.0 + 4 * U)
 
 

@@ -20,7 +20,7 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse, make_rows
 from bridle.matrix.threads import check_threads
 from bridle.objective.rounding import TINY, gamma
-from bridle.structured.bounds import MORE, Errors, length_above
+from bridle.structured.bounds import MORE, Errors, longest_column
 from bridle.structured.problem import SCALARS, Constraint, Cut, StructuredBase
 from bridle.structured.sparse import from_entries
 from numpy.typing import ArrayLike, NDArray
@@ -94,6 +94,22 @@ class Chains:
         self.core.argmax(w, augmented, paths, values, truths, self.n_threads)
         return paths, values, truths
 
+    def max_marginals(self, w: Array) -> Array:
+        """Of every row and label, the value of the best path that goes through it."""
+        best = np.empty(self.rows.n_rows * self.n_labels)
+        self.core.max_through(w, best, self.n_threads)
+        return best.reshape(-1, self.n_labels)
+
+    def marginals(self, w: Array) -> Array:
+        """Of every row and label, the part of the paths through it, each counted exp(value)."""
+        sums = np.empty(self.rows.n_rows * self.n_labels)
+        self.core.log_sum_through(w, sums, self.n_threads)
+        table = sums.reshape(-1, self.n_labels)
+        table -= table.max(axis=1, keepdims=True)
+        np.exp(table, out=table)
+        table /= table.sum(axis=1, keepdims=True)
+        return table
+
 
 class ChainProblem(StructuredBase):
     """The structural SVM on chains, with oracle passes and bcfw in the compiled core.
@@ -146,7 +162,7 @@ class ChainProblem(StructuredBase):
         chains = self.chains
         emissions, transitions = np.split(w, [chains.n_emissions * chains.n_labels])
         table = emissions.reshape(-1, chains.n_labels)
-        length = max(length_above(np.ascontiguousarray(column)) for column in table.T)
+        length = longest_column(table)
         position = length * chains.row_lengths + chains.highest_costs
         size: Array = np.bincount(chains.sequence_of_row, position, self.n_rows).astype(np.float64)
         size += chains.sequence_lengths * float(np.abs(transitions).max(initial=0.0))

@@ -555,4 +555,4 @@ class _Asker:
 
 
 def _digest(alpha: Any) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(alpha, np.float64).tobytes()).digest()
+    return hashlib.blake2b(np.ascontiguousarray(alpha, np.float64).data).digest()
