@@ -1,280 +1,165 @@
-"""How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
+"""What a cluster of this machine's cores buys: processes of one thread against one process.
 
-    python benchmarks/cluster.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64] [--work 0.05,...]
-                                 [--gather 0] [--out FOLDER] [--dask 2]
-                                 [--model-rows 10000,100000]
-    python benchmarks/cluster.py --rate 200000
+    python benchmarks/cluster.py [--rows 20000,200000] [--workers 1,2] [--threads 1,2]
+                                 [-C 0.01,0.1,1] [--repeats 5] [--work 0.1] [--json PATH]
 
-For every number of parts K and every amount of local work between two exchanges (0: what Cocoa
-chooses): epochs to a certified 1e-3, rounds, rounds on gathered rows, messages and bytes. The rows
-are dealt out at random. --dask also runs processes of a LocalCluster, measures what a
-round costs beyond the work of the slowest worker, and compares seconds per round with the model
-
-    t = work N / (K r) + 2 K d b / B + t0,
-
-whose constants are measured apart: the rate r in this process on one part's rows, B with messages
-to actors that only answer, t0 with rounds that visit next to nothing. Writes cluster.json and
-cluster.png.
+Seconds of `solve` to a certified 1e-3, hinge and a regularised bias, medians; all take turns. The
+rows are dealt at random, and lie in running workers before the clock starts. Beside them: epochs;
+the share of the time in which not even the slowest worker computed (overhead); messages to all
+parts; megabytes that passed the client and that workers sent to each other, and per message those
+of each worker. The last columns: against one worker, and against one process with the same number
+of threads (or the most that were tried).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import statistics
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from bridle import (
-    Cocoa,
-    DistributedProblem,
-    DualCoordinateDescent,
-    Epochs,
-    Gap,
-    LinearProblem,
-    Seconds,
-    _core,
-    solve,
-)
-from bridle.data import make_corpus
-from bridle.rows.cluster.local import LocalParts
+from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, solve
+from bridle.data import make_corpus, write_arrow
 
-TOL = 1e-3
+STOP = Gap(1e-3) | Epochs(1000)
 
 
 def numbers(kind):
     return lambda text: [kind(part) for part in text.split(",")]
 
 
-def simulate(X, y, C, n_parts, solver, max_epochs, max_seconds):
-    parts = LocalParts(X, y, n_parts, shuffle=0)
-    problem = DistributedProblem(parts, C, bias="regularised")
-    stop = Gap(TOL) | Epochs(max_epochs) | Seconds(max_seconds)
-    calls, moved = parts.calls, parts.bytes_moved
-    found = solve(problem, solver, stop=stop)
-    report = problem.sides.report
+def one_process(X, y, C, n_threads, seed):
+    """A solve in this process."""
+    problem = LinearProblem(X, y, C, bias="regularised", n_threads=n_threads)
+    clock, worked = time.perf_counter(), time.process_time()
+    found = solve(problem, "dcd", stop=STOP, seed=seed)
     return {
-        "C": C, "parts": n_parts, "work": solver.work or 0.0, "epochs": found.epochs,
-        "rounds": report.rounds, "gathered": report.gathered, "messages": parts.calls - calls,
-        "bytes": parts.bytes_moved - moved,
-        "gap": found.certificate.relative_gap, "converged": found.converged,
+        "seconds": time.perf_counter() - clock, "processor": time.process_time() - worked,
+        "epochs": found.epochs, "gap": found.certificate.relative_gap,
     }  # fmt: skip
 
 
-def on_dask(X, y, C, n_workers, solver):
-    import dask.bag as db
+def on_workers(rows, C, solver, seed):
+    """A solve by running workers, and what the talk with them took."""
+    problem = DistributedProblem(rows, C, bias="regularised")
+    before = costs(rows)
+    clock, worked = time.perf_counter(), time.process_time()
+    found = solve(problem, solver, stop=STOP, seed=seed)
+    seconds, client = time.perf_counter() - clock, time.process_time() - worked
+    spent = {name: value - before[name] for name, value in costs(rows).items()}
+    report = problem.sides.report
+    return {
+        "seconds": seconds, "client": client, "epochs": found.epochs,
+        "gap": found.certificate.relative_gap, "overhead": 1 - spent.pop("working") / seconds,
+        "rounds": report.rounds, "gathered": report.gathered, **spent,
+    }  # fmt: skip
+
+
+def costs(rows):
+    """What DaskRows have counted so far."""
+    return {
+        "messages": rows.rounds, "client_bytes": rows.bytes_moved,
+        "peer_bytes": getattr(rows, "bytes_between", 0), "working": rows.seconds_working,
+    }  # fmt: skip
+
+
+def dealt(stack, folder, X, y, n_workers):
+    """The rows at random in the memory of so many processes."""
     from bridle import DaskRows
     from distributed import Client, LocalCluster
 
-    pieces = np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
-    with (
+    files = []
+    for k, own in enumerate(
+        np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
+    ):
+        files.append(Path(folder) / f"{n_workers}-{k}.arrow")
+        own.sort()  # a worker visits its rows in an order of its own
+        write_arrow(files[-1], X[own], y[own])
+    cluster = stack.enter_context(
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        rows = DaskRows(
-            client, db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
+                     worker_dashboard_address=None, silence_logs=50, memory_limit=0)
+    )  # fmt: skip
+    client = stack.enter_context(Client(cluster))
+    rows = DaskRows(client, files)
+    for file in files:
+        file.unlink()
+    return rows
+
+
+def median(runs, name):
+    return statistics.median(run[name] for run in runs)
+
+
+def several(n, what):
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def table(n_rows, C, alone, spread):
+    """Lines of the table, of one number of rows and one C."""
+    lines, case = [], f"| {n_rows:,} | {C:g} |"
+    for n_threads, runs in alone.items():
+        seconds, epochs = median(runs, "seconds"), median(runs, "epochs")
+        who = f"one process, {several(n_threads, 'thread')}"
+        lines.append(f"{case} {who} | {seconds:.3f} | {epochs:.2g} |" + " - |" * 6)
+    first = spread.get(1)
+    for n_workers, runs in spread.items():
+        rival = alone[n_workers if n_workers in alone else max(alone)]
+        seconds, messages = median(runs, "seconds"), median(runs, "messages")
+        moved = [median(runs, name) / 1e6 for name in ("client_bytes", "peer_bytes")]
+        each = sum(moved) / messages / n_workers
+        speedup = f"{median(first, 'seconds') / seconds:.2f}" if first else "-"
+        lines.append(
+            f"{case} {several(n_workers, 'worker')} | {seconds:.3f} | "
+            f"{median(runs, 'epochs'):.2g} | {median(runs, 'overhead'):.0%} | {messages:g} | "
+            f"{moved[0]:.3g} + {moved[1]:.3g} | {each:.2g} | {speedup} | "
+            f"{seconds / median(rival, 'seconds'):.2f} |"
         )
-        problem = DistributedProblem(rows, C, bias="regularised")
-        clock = time.perf_counter()
-        messages, moved, overhead = rows.rounds, rows.bytes_moved, rows.seconds_overhead
-        found = solve(problem, solver, stop=Gap(TOL) | Epochs(500))
-        seconds = time.perf_counter() - clock
-        messages, moved = rows.rounds - messages, rows.bytes_moved - moved
-        overhead, report = rows.seconds_overhead - overhead, problem.sides.report
-        return {
-            "C": C, "workers": n_workers, "epochs": found.epochs, "seconds": seconds,
-            "rounds": report.rounds, "gathered": report.gathered, "messages": messages,
-            "seconds_overhead": overhead, "bytes": moved,
-            "gap": found.certificate.relative_gap,
-        }  # fmt: skip
-
-
-class Echo:
-    """An actor that answers what it is told."""
-
-    def echo(self, vector):
-        return vector
-
-
-def seconds_a_message(actors, size, n=60):
-    """The median, of a vector to each actor and back."""
-    vector, taken = np.ones(size, np.float32), []
-    for _ in range(n):
-        clock = time.perf_counter()
-        for answer in [actor.echo(vector) for actor in actors]:
-            answer.result()
-        taken.append(time.perf_counter() - clock)
-    return statistics.median(taken)
-
-
-def time_rounds(parts, C, work, n):
-    """Seconds and passes over the rows, of all parts together, of n rounds after the first."""
-    problem = DistributedProblem(parts, C, bias="regularised")
-    rounds, taken, steps = Cocoa(work=work, gather=0).iterates(problem, rng=_core.Rng(0)), [], []
-    for _ in range(n + 1):
-        clock = time.perf_counter()
-        steps.append(next(rounds).step)
-        taken.append(time.perf_counter() - clock)
-    rounds.close()
-    return statistics.median(taken[1:]), statistics.median(np.diff(steps)) / problem.n_rows
-
-
-def pass_rates(n_rows, C):
-    """Non-zeros a second of one thread: dcd's first epoch, which visits all rows, and a part's."""
-    X, y = make_corpus(n_rows)
-    problem = LinearProblem(X, y, C, bias="regularised", n_threads=1)
-    taken = []
-    for seed in range(3):
-        epochs = DualCoordinateDescent().iterates(problem, rng=_core.Rng(seed))
-        clock = time.perf_counter()
-        assert next(epochs).step == n_rows
-        taken.append(time.perf_counter() - clock)
-    seconds, passes = time_rounds(LocalParts(X, y, 1), C, 1.0, 3)
-    shown = ", ".join(f"{X.nnz / seconds:.3g}" for seconds in taken)
-    print(
-        f"{X.nnz} non-zeros; a second: dcd {shown}; a part of cocoa {passes * X.nnz / seconds:.3g}"
-    )
-
-
-def check_model(sizes, C, n_workers, works):
-    """Seconds per round on processes of this machine: predicted, and measured."""
-    import dask.bag as db
-    from bridle import DaskRows
-    from distributed import Client, LocalCluster
-
-    lines = []
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        actors = [
-            client.submit(Echo, actor=True, workers=[worker], pure=False).result()
-            for worker in sorted(client.scheduler_info(n_workers=-1)["workers"])
-        ]
-        seconds_a_message(actors, 1, 10)
-        empty, latency = seconds_a_message(actors, 1), None
-        for n_rows in sizes:
-            X, y = make_corpus(n_rows)
-            size = X.shape[1] + 1
-            moving = max(seconds_a_message(actors, size) - empty, 1e-9)
-            pieces = np.array_split(np.random.default_rng(0).permutation(n_rows), n_workers)
-            own = pieces[0]
-            seconds, passes = time_rounds(LocalParts(X[own], y[own], 1), C, 1.0, 3)
-            rate = passes * X[own].nnz / seconds
-            bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
-            rows = DaskRows(client, bag)
-            if latency is None:
-                latency = max(time_rounds(rows, C, 1e-4, 60)[0] - moving, 0.0)
-                print(
-                    f"t0 = {1e3 * latency:.1f} ms, of which Dask's {1e3 * empty:.1f}; "
-                    f"B = {8 * n_workers * size / moving:.3g} bytes a second"
-                )
-                print("| rows | epochs a round | passes | predicted | measured | ratio |")
-            for work in works:
-                # A pass leaves out rows that rest at their bounds: count those that were visited.
-                taken, passes = time_rounds(rows, C, work, min(20, 1 + math.ceil(2 / work)))
-                model = passes * X.nnz / (n_workers * rate) + moving + latency
-                lines.append({
-                    "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
-                    "passes": passes, "rate": rate, "bandwidth": 8 * n_workers * size / moving,
-                    "latency": latency, "predicted": model, "measured": taken,
-                })  # fmt: skip
-                print(
-                    f"| {n_rows:,} | {work:g} | {passes:.3g} | {1e3 * model:.1f} ms | "
-                    f"{1e3 * taken:.1f} ms | {taken / model:.2f} |  (r = {rate:.3g})",
-                    flush=True,
-                )
-            rows.close()
     return lines
 
 
-def picture(cells, alone, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    costs = sorted(alone)
-    figure, axes = plt.subplots(1, len(costs), figsize=(5.2 * len(costs), 4), squeeze=False)
-    for axis, C in zip(axes[0], costs, strict=True):
-        for work in sorted({cell["work"] for cell in cells}):
-            own = [c for c in cells if c["C"] == C and c["work"] == work and c["converged"]]
-            axis.plot(
-                [c["parts"] for c in own], [c["epochs"] / alone[C] for c in own], "o-",
-                label=f"{work:g} epochs between exchanges",
-            )  # fmt: skip
-        axis.plot([2, 16], [2, 4], "kx", ms=9, label="target: 2 at 2, 4 at 16")
-        axis.set(
-            xscale="log", yscale="log", xlabel="workers", title=f"C = {C:g}",
-            ylabel=f"epochs to {TOL:g}, one machine = 1",
-        )  # fmt: skip
-        axis.set_xticks([1, 2, 4, 16, 64], ["1", "2", "4", "16", "64"])
-        axis.set_yticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
-        axis.minorticks_off()
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-
-
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rows", type=int, default=20_000)
-    options.add_argument("--C", type=numbers(float), default=[0.1, 1.0])
-    options.add_argument("--parts", type=numbers(int), default=[1, 2, 4, 16, 64])
-    options.add_argument("--work", type=numbers(float), default=[0.0, 0.05, 0.1, 0.3, 1.0])
-    options.add_argument("--gather", type=float, default=Cocoa.gather)
-    options.add_argument("--max-times", type=float, default=8.0, help="give up at so many times")
-    options.add_argument("--seconds", type=float, default=60.0, help="of a run")
-    options.add_argument("--dask", type=int, default=0)
-    options.add_argument("--model-rows", type=numbers(int), default=[10_000, 100_000])
-    options.add_argument("--out", type=Path, default=Path("out/benchmarks"))
-    options.add_argument("--rate", type=int, metavar="ROWS", help="only measure a pass over these")
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    cores = len(os.sched_getaffinity(0))
+    options.add_argument("--rows", type=numbers(int), default=[20_000, 200_000])
+    options.add_argument("--workers", type=numbers(int), default=sorted({1, cores}))
+    options.add_argument("--threads", type=numbers(int), default=sorted({1, 2, cores}))
+    options.add_argument("-C", "--C", type=numbers(float), default=[0.01, 0.1, 1.0])
+    options.add_argument("--repeats", type=int, default=5)
+    options.add_argument("--work", type=float, help="epochs of a round, as Cocoa(work=)")
+    options.add_argument("--json", type=Path, help="where every run goes")
     args = options.parse_args()
-    if args.rate:
-        pass_rates(args.rate, 0.1)
-        return
-    args.parts = [n for n in args.parts if n]  # --parts 0: no simulation
-    args.out.mkdir(parents=True, exist_ok=True)
-    modelled = []
-    if args.dask:
-        works = [work for work in args.work if work]
-        modelled = check_model(args.model_rows, 0.1, args.dask, works)
-    X, y = make_corpus(args.rows)
-    alone, cells, measured = {}, [], []
-    report = {"alone": alone, "cells": cells, "dask": measured, "model": modelled}
-    print("C  workers  work | epochs  times  rounds  gathered  messages  MB  gap")
-    for C in args.C:
-        one = solve(
-            LinearProblem(X, y, C, bias="regularised", n_threads=1),
-            "dcd",
-            stop=Gap(TOL) | Epochs(500),
-        )
-        alone[C] = one.epochs
-        print(f"{C:g}  one machine | {one.epochs:.4g}  1")
-        for n_parts in args.parts:
-            for work in args.work:
-                solver = Cocoa(work=work or None, gather=args.gather)
-                cell = simulate(X, y, C, n_parts, solver, args.max_times * one.epochs, args.seconds)
-                cells.append(cell)
-                print(
-                    f"{C:g}  {n_parts}  {work:g} | {cell['epochs']:.4g}  "
-                    f"{cell['epochs'] / one.epochs:.2f}  {cell['rounds']}  {cell['gathered']}  "
-                    f"{cell['messages']}  {cell['bytes'] / 1e6:.3g}  "
-                    f"{cell['gap']:.1e}{'' if cell['converged'] else '  gave up'}",
-                    flush=True,
-                )
-                (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
-        if args.dask:
-            measured.append(on_dask(X, y, C, args.dask, Cocoa(gather=args.gather)))
-            print(measured[-1], flush=True)
-    (args.out / "cluster.json").write_text(json.dumps(report, indent=1))
-    if cells:
-        picture(cells, alone, args.out / "cluster.png")
+    print(f"{cores} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(
+        "| rows | C | who | seconds | epochs | overhead | messages | MB through the client + "
+        "between workers | MB a message and worker | times one worker's speed | "
+        "time, one process = 1 |"
+    )
+    print("| --- " * 11 + "|", flush=True)
+    everything = []
+    for n_rows in args.rows:
+        X, y = make_corpus(n_rows)
+        with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="bridle-") as folder:
+            rows = {n: dealt(stack, folder, X, y, n) for n in args.workers}
+            for C in args.C:
+                alone = {n: [] for n in args.threads}
+                spread = {n: [] for n in args.workers}
+                for seed in range(args.repeats):
+                    for n, runs in alone.items():
+                        runs.append(one_process(X, y, C, n, seed))
+                    for n, runs in spread.items():
+                        runs.append(on_workers(rows[n], C, Cocoa(work=args.work), seed))
+                print("\n".join(table(n_rows, C, alone, spread)), flush=True)
+                everything.append({"rows": n_rows, "C": C, "alone": alone, "workers": spread})
+    print(f"load {os.getloadavg()[0]:.1f}")
+    if args.json:
+        args.json.write_text(json.dumps(everything, indent=1))
 
 
 if __name__ == "__main__":

@@ -153,8 +153,9 @@ class DaskRows:
         occurs. label_column : of tables, a name, or a number from 1.
     A worker gets one part, whose rows are visited by all threads that Dask gives it.
 
-    Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_overhead (what they
-    took beyond the work of the slowest worker), losses (parts that had to be read again, in words).
+    Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_working (of the
+    slowest worker of each), seconds_overhead (what they took beyond that), losses (parts that had
+    to be read again, in words).
 
     Examples
     --------
@@ -189,7 +190,8 @@ class DaskRows:
         self._check_versions(workers)
         groups = np.array_split(np.arange(len(self.sources)), min(len(workers), len(self.sources)))
         self._groups = [[self.sources[i] for i in group] for group in groups]
-        self.bytes_moved, self.rounds, self.seconds_overhead = 0, 0, 0.0
+        self.bytes_moved, self.rounds = 0, 0
+        self.seconds_overhead = self.seconds_working = 0.0
         self.losses: list[str] = []
         self.unwanted: list[tuple[str, int]] = []
         self.solved: tuple[Any, ...] = ()  # the solutions of the last fit, to go on from
@@ -203,7 +205,10 @@ class DaskRows:
 
     def __getstate__(self) -> dict[str, Any]:
         """A fitted estimator can be pickled: what was measured goes with it, the rows stay."""
-        kept = ("bytes_moved", "rounds", "seconds_overhead", "losses", "feature_names")
+        kept = (
+            "bytes_moved", "rounds", "seconds_working", "seconds_overhead", "losses",
+            "feature_names",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in kept} | {
             "client": None, "sources": [], "unwanted": [], "solved": (),
             "_groups": [], "_places": [], "_actors": [],
@@ -234,6 +239,7 @@ class DaskRows:
             raise PartsLostError(lost, "; ".join(self._replace(k) for k in lost))
         self.rounds += 1
         self.seconds_overhead += time.perf_counter() - clock - slowest
+        self.seconds_working += slowest
         self.bytes_moved += moved
         return answers
 
