@@ -84,6 +84,7 @@ inline AnyLoss loss_from(const PyLoss &loss) {
 // What takes steps on rows of their kind, by a loss where they have one.
 template <class Steps, template <RowsLike> class On, class... Arguments>
 std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...arguments) {
+  const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Steps> {
         return std::make_unique<On<std::decay_t<decltype(r)>>>(r, arguments...);
@@ -93,6 +94,7 @@ std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...argume
 template <class Steps, template <RowsLike, LossLike> class On, class... Arguments>
 std::unique_ptr<Steps> make_steps_by(const PyLoss &loss, const PyRows &rows,
                                      const Arguments &...arguments) {
+  const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r, const auto &l) -> std::unique_ptr<Steps> {
         using Of = On<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>;
@@ -153,6 +155,7 @@ inline void expect_positive(double value, const char *name) {
 }
 
 template <class Array> void expect_finite(const Array &array, const char *name) {
+  const nb::gil_scoped_release release;
   for (size_t k = 0; k < array.size(); ++k)
     if (!std::isfinite(array.data()[k]))
       refuse(std::string(name) + " contain NaN or infinity");

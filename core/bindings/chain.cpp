@@ -23,7 +23,8 @@ struct Chain {
   }
 };
 
-void check_labels(Vector<int32_t> labels, int64_t n_labels, const char *name) {
+void check_labels(const Vector<int32_t> &labels, int64_t n_labels, const char *name) {
+  const nb::gil_scoped_release release;
   for (size_t t = 0; t < labels.shape(0); ++t)
     if (labels.data()[t] < 0 || labels.data()[t] >= n_labels)
       throw nb::value_error((std::string(name) + " contains " + std::to_string(labels.data()[t]) +
@@ -96,6 +97,7 @@ void losses(const Chain &chain, Vector<int32_t> paths, MutableVector<double> out
   expect_size(paths, chain.n_tokens(), "paths");
   expect_size(out, chain.shape.n_sequences, "out");
   check_labels(paths, chain.shape.K, "paths");
+  const nb::gil_scoped_release release;
   for (int64_t i = 0; i < chain.shape.n_sequences; ++i)
     out.data()[i] = path_loss(chain.shape, i, paths.data() + chain.shape.begin(i));
 }
@@ -148,6 +150,7 @@ std::unique_ptr<ChainFrankWolfe> frank_wolfe(const Chain &chain, Vector<double> 
   expect_size(C, chain.shape.n_sequences, "C");
   expect_finite(C, "the costs");
   expect_finite_costs(chain.shape);
+  const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &rows) -> std::unique_ptr<ChainFrankWolfe> {
         using On = ChainFrankWolfeOn<std::decay_t<decltype(rows)>>;
@@ -237,6 +240,7 @@ void bind_chain(nb::module_ &m) {
           "average",
           [](const ChainFrankWolfe &self, MutableVector<double> out) {
             expect_size(out, self.n_weights(), "out");
+            const nb::gil_scoped_release release;
             self.average(out.data());
           },
           nb::arg("out"), "The mean of w over the visits of the last call of visit().")

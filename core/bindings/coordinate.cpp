@@ -44,10 +44,12 @@ public:
   }
   void weights(MutableVector<double> out) const {
     expect_size(out, n_weights_, "out");
+    const nb::gil_scoped_release release;
     steps_->weights(out.data());
   }
   void alpha(MutableVector<double> out) const {
     expect_size(out, n_rows_, "out");
+    const nb::gil_scoped_release release;
     steps_->alpha(out.data());
   }
 

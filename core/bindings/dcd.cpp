@@ -64,7 +64,7 @@ void bind_dcd(nb::module_ &m) {
       .def("sample", &drawn<&DualCoordinateDescent::sample>, nb::arg("rng"), nb::arg("n"))
       .def("sample_resting", &drawn<&DualCoordinateDescent::sample_resting>, nb::arg("rng"),
            nb::arg("n"))
-      .def("unshrink", &DualCoordinateDescent::unshrink)
+      .def("unshrink", &DualCoordinateDescent::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("n_active", &DualCoordinateDescent::n_active)
       .def_ro("n_rows", &DualCoordinateDescent::n_rows)
       .def_ro("n_weights", &DualCoordinateDescent::n_weights)

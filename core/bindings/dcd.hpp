@@ -29,6 +29,7 @@ using Targets = std::optional<Vector<double>>;
 template <class Descent, template <RowsLike> class On, class... Arguments>
 std::unique_ptr<Descent> make_descent(const PyRows &rows, const PyLoss &loss,
                                       const Arguments &...arguments) {
+  const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<Descent> {
         using Rows = std::decay_t<decltype(r)>;
@@ -48,11 +49,13 @@ inline void check_share(double share) {
 
 template <class Descent> void write_alpha(const Descent &d, MutableVector<double> out) {
   expect_size(out, d.n_rows, "out");
+  const nb::gil_scoped_release release;
   d.alpha(out.data());
 }
 
 template <class Descent> void write_weights(const Descent &d, MutableVector<double> out) {
   expect_size(out, d.n_weights, "out");
+  const nb::gil_scoped_release release;
   d.weights(out.data());
 }
 

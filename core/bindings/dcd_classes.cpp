@@ -86,6 +86,7 @@ void bind_dcd_classes(nb::module_ &m) {
           "unshrink",
           [](ClassDescents &d, int64_t k) {
             expect_class(d, k);
+            const nb::gil_scoped_release release;
             d.unshrink(k);
           },
           nb::arg("k"))

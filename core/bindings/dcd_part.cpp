@@ -25,10 +25,10 @@ DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vect
 
 void set_caution(DcdPart &part, Vector<double> caution) {
   expect_size(caution, part.n_weights, "caution");
+  const nb::gil_scoped_release release;
   for (int64_t j = 0; j < part.n_weights; ++j)
     if (!(caution.data()[j] > 0 && std::isfinite(caution.data()[j])))
       throw nb::value_error("caution must be positive and finite");
-  const nb::gil_scoped_release release;
   part.set_caution(caution.data());
 }
 
@@ -51,9 +51,9 @@ void bind_dcd_part(nb::module_ &m) {
            nb::arg("bias"), nb::arg("response"), nb::arg("step"),
            "Visit the next share of an epoch from these weights; add the step to `step`.")
       .def("set_caution", &set_caution, nb::arg("caution"))
-      .def("moved", &DcdPart::moved)
-      .def("keep", &DcdPart::keep, nb::arg("part"))
-      .def("unshrink", &DcdPart::unshrink)
+      .def("moved", &DcdPart::moved, nb::call_guard<nb::gil_scoped_release>())
+      .def("keep", &DcdPart::keep, nb::arg("part"), nb::call_guard<nb::gil_scoped_release>())
+      .def("unshrink", &DcdPart::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("n_active", &DcdPart::n_active)
       .def_ro("n_rows", &DcdPart::n_rows)
       .def_ro("n_weights", &DcdPart::n_weights)

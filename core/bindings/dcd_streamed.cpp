@@ -43,7 +43,7 @@ void bind_streamed_dcd(nb::module_ &m) {
            nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha").noconvert(),
            nb::arg("resting").noconvert(), nb::arg("rng"), nb::arg("bucket"),
            nb::arg("targets") = nb::none())
-      .def("end_epoch", &StreamedDcd::end_epoch)
+      .def("end_epoch", &StreamedDcd::end_epoch, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("bias", &StreamedDcd::bias)
       .def("weights", &write_weights<StreamedDcd>, nb::arg("out"));
   m.def("streamed_dcd", &make_streamed, nb::arg("like"), nb::arg("loss"), nb::arg("w"),

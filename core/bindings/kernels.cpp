@@ -103,6 +103,7 @@ std::unique_ptr<Smo> make_smo(const Kernel &kernel, const PyRows &rows,
   expect_size(scores, n_rows(rows), "scores");
   expect_rows(rows);
   expect_square(kernel, rows);
+  const nb::gil_scoped_release release;
   for (int64_t i = 0; i < n_rows(rows); ++i)
     if (!(lower.data()[i] <= upper.data()[i]))
       throw std::invalid_argument("row " + std::to_string(i) +
@@ -137,6 +138,7 @@ make_kernel_sgd(const Kernel &kernel, const PyRows &rows, Vector<double> squared
   room_for(batch, batch, "kernel values of a batch");
   if (batch < 1 || batch > n_rows(rows))
     throw std::invalid_argument("batch must be in 1.." + std::to_string(n_rows(rows)));
+  const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r) -> std::unique_ptr<KernelSgd> {
         using T = typename std::decay_t<decltype(r)>::Value;
@@ -182,12 +184,14 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
       .def("coefficients",
            [](const Smo &s, MutableVector<double> out) {
              expect_size(out, s.n_rows(), "out");
+             const nb::gil_scoped_release release;
              s.coefficients(out.data());
            })
       .def("unshrink", &Smo::unshrink, nb::call_guard<nb::gil_scoped_release>())
       .def("refresh",
            [](Smo &s, Vector<double> scores) {
              expect_size(scores, s.n_rows(), "scores");
+             const nb::gil_scoped_release release;
              s.refresh(scores.data());
            })
       .def_prop_ro("cache_peak_bytes", &Smo::cache_peak_bytes);
@@ -203,6 +207,7 @@ void bind_kernels(nb::module_ &kernels, nb::module_ &steps) {
       .def("coefficients",
            [](const KernelSgd &k, MutableVector<double> out) {
              expect_size(out, k.n_rows(), "out");
+             const nb::gil_scoped_release release;
              k.coefficients(out.data());
            })
       .def_prop_rw("bias", &KernelSgd::bias, &KernelSgd::set_bias);

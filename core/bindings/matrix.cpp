@@ -27,7 +27,11 @@ PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values
   const auto n = static_cast<int64_t>(offsets.shape(0)) - 1;
   const auto stored = static_cast<int64_t>(std::min(columns.shape(0), values.shape(0)));
   const int64_t *o = offsets.data();
-  if (o[0] < 0 || o[n] > stored || !std::is_sorted(o, o + n + 1))
+  const bool sorted = [&] {
+    const nb::gil_scoped_release release;
+    return std::is_sorted(o, o + n + 1);
+  }();
+  if (o[0] < 0 || o[n] > stored || !sorted)
     throw nb::value_error("indptr is not a nondecreasing sequence within the stored entries");
   return {CsrRows<Value, Column>{o, columns.data(), values.data(), n, n_features, bias},
           std::move(owner)};
@@ -63,6 +67,7 @@ bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_th
 }
 
 int64_t most_entries(const PyRows &rows) {
+  const nb::gil_scoped_release release;
   return std::visit(
       [](const auto &r) {
         int64_t most = 0;

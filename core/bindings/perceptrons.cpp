@@ -21,6 +21,7 @@ void enter_part(Steps &self, const PyRows &rows, Vector<double> signed_cost,
                 Vector<double> squared_norms, int64_t first) {
   expect_size(signed_cost, n_rows(rows), "signed_cost");
   expect_size(squared_norms, n_rows(rows), "squared_norms");
+  const nb::gil_scoped_release release;
   self.enter(rows.view(), signed_cost.data(), squared_norms.data(), first);
 }
 
@@ -80,6 +81,7 @@ void bind_perceptrons(nb::module_ &m) {
           [](const MarginPerceptron &self, MutableVector<double> a, MutableVector<double> counts) {
             expect_size(a, self.n_weights, "a");
             expect_size(counts, self.n_rows, "counts");
+            const nb::gil_scoped_release release;
             self.output(a.data(), counts.data());
           },
           nb::arg("a"), nb::arg("counts"))
@@ -101,13 +103,15 @@ void bind_perceptrons(nb::module_ &m) {
       .def("enter", &enter_part<MarginPerceptronUnlearning>, nb::arg("rows"),
            nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
            nb::arg("first"), "The visits to come are on this part, which must outlive them.")
-      .def("halve_quanta", &MarginPerceptronUnlearning::halve_quanta)
+      .def("halve_quanta", &MarginPerceptronUnlearning::halve_quanta,
+           nb::call_guard<nb::gil_scoped_release>())
       .def(
           "output",
           [](const MarginPerceptronUnlearning &self, MutableVector<double> w,
              MutableVector<double> shares) {
             expect_size(w, self.n_weights, "w");
             expect_size(shares, self.n_rows, "shares");
+            const nb::gil_scoped_release release;
             self.output(w.data(), shares.data());
           },
           nb::arg("w"), nb::arg("shares"), "w, and alpha_i / C_i of each row.")

@@ -69,7 +69,9 @@ void bind_sgd(nb::module_ &m) {
           "enter",
           [](StochasticGradient &self, const PyRows &rows, Vector<double> signed_cost,
              Vector<double> squared_norms, int64_t first, const Targets &targets) {
-            self.enter(rows.view(), row_sides(rows, signed_cost, squared_norms, targets), first);
+            const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
+            const nb::gil_scoped_release release;
+            self.enter(rows.view(), sides, first);
           },
           nb::arg("rows"), nb::arg("signed_cost").noconvert(), nb::arg("squared_norms").noconvert(),
           nb::arg("first"), nb::arg("targets").noconvert() = nb::none(),
@@ -82,13 +84,15 @@ void bind_sgd(nb::module_ &m) {
           },
           nb::arg("rate"), nb::arg("t"))
       .def("set_bias", &StochasticGradient::set_bias, nb::arg("bias"))
-      .def("restart_average", &StochasticGradient::restart_average)
+      .def("restart_average", &StochasticGradient::restart_average,
+           nb::call_guard<nb::gil_scoped_release>())
       .def(
           "output",
           [](const StochasticGradient &self, const std::string &which, MutableVector<double> w,
              MutableVector<double> alpha) {
             expect_size(w, self.n_weights, "w");
             expect_size(alpha, self.n_rows, "alpha");
+            const nb::gil_scoped_release release;
             return self.output(output_from_name(which), w.data(), alpha.data());
           },
           nb::arg("which"), nb::arg("w"), nb::arg("alpha"));

@@ -49,7 +49,9 @@ void bind_sgd_qn(nb::module_ &m) {
           "enter",
           [](SgdQn &self, const PyRows &rows, Vector<double> signed_weight,
              const std::optional<Vector<double>> &targets) {
-            self.enter(rows.view(), row_sides(rows, signed_weight, signed_weight, targets));
+            const RowSides sides = row_sides(rows, signed_weight, signed_weight, targets);
+            const nb::gil_scoped_release release;
+            self.enter(rows.view(), sides);
           },
           nb::arg("rows"), nb::arg("signed_weight").noconvert(),
           nb::arg("targets").noconvert() = nb::none(),
@@ -58,6 +60,7 @@ void bind_sgd_qn(nb::module_ &m) {
           "weights",
           [](const SgdQn &self, MutableVector<double> w) {
             expect_size(w, self.n_weights, "w");
+            const nb::gil_scoped_release release;
             self.weights(w.data());
           },
           nb::arg("w"))
@@ -65,6 +68,7 @@ void bind_sgd_qn(nb::module_ &m) {
           "scales",
           [](const SgdQn &self, MutableVector<double> b) {
             expect_size(b, self.n_weights, "b");
+            const nb::gil_scoped_release release;
             self.scales(b.data());
           },
           nb::arg("b"));
@@ -76,6 +80,7 @@ void bind_sgd_qn(nb::module_ &m) {
           [](const Norma &self, MutableVector<double> w, MutableVector<double> alpha) {
             expect_size(w, self.n_weights, "w");
             expect_size(alpha, self.n_rows, "alpha");
+            const nb::gil_scoped_release release;
             self.output(w.data(), alpha.data());
           },
           nb::arg("w"), nb::arg("alpha"));
