@@ -18,11 +18,14 @@ from bridle.fitting.fit import Extras, fit, gathered
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
-from bridle.rows.cluster import part, price
+from bridle.rows.cluster import blocks, price
+from bridle.rows.cluster.blocks import Block
 from bridle.rows.cluster.local import LocalParts, PartsLostError
+from bridle.rows.cluster.messages import Against, Aside, Near, Order
 from bridle.rows.cluster.packed import pack, unpack, weight_of
-from bridle.rows.cluster.part import BANDS, Against, Aside, Block, Near, Order, Part
+from bridle.rows.cluster.part import Part
 from bridle.rows.cluster.resident import LostError
+from bridle.rows.cluster.state import BANDS
 from bridle.solvers.cocoa import Caution, Cocoa, Line
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -671,7 +674,7 @@ def test_classes_that_share_messages_survive_a_loss(corpus):
 @pytest.mark.parametrize("n_threads", [3])
 def test_parts_with_several_threads(corpus, monkeypatch, loss, bias, n_threads):
     """Blocks within, rounds between: true certificates, in not many more epochs."""
-    monkeypatch.setattr(part, "WORTH", 0.01)
+    monkeypatch.setattr(blocks, "WORTH", 0.01)
     X, y = corpus
     weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(y))
     parts = LocalParts(X, y, 2, weight, n_threads=n_threads)

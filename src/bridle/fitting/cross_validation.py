@@ -35,7 +35,7 @@ from bridle.objective.point import Point
 from bridle.objective.rounding import Interval, U, gamma
 from bridle.problems.linear import LinearProblem
 from bridle.rows.base import quick_error
-from bridle.rows.cluster.part import Aside
+from bridle.rows.cluster.messages import Aside
 from bridle.solving.loop import solve
 from bridle.solving.many import Shares
 from bridle.solving.solution import Solution

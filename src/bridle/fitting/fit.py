@@ -201,7 +201,7 @@ def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
 def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     from bridle.fitting.early_stopping import check_fraction
     from bridle.rows.cluster.dask_rows import as_rows
-    from bridle.rows.cluster.part import Aside
+    from bridle.rows.cluster.messages import Aside
 
     refuse_elsewhere("cluster", how.task, how.extras)
     _refuse_device("cluster", how.effort)

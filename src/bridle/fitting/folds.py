@@ -20,7 +20,7 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix
 from bridle.models.deciding import MultiClass, class_scores, decide, n_functions
 from bridle.objective import answers
-from bridle.rows.cluster.part import Aside
+from bridle.rows.cluster.messages import Aside
 from bridle.rows.gram import expand
 from bridle.rows.scoring import function_scores
 from bridle.solving.many import without_dual

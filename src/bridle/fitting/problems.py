@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from bridle.objective.kernels import Kernel, KernelFunction
     from bridle.problems.kernel import KernelProblem
     from bridle.problems.multinomial import MultinomialProblem
-    from bridle.rows.cluster.part import Aside
+    from bridle.rows.cluster.messages import Aside
     from bridle.rows.disk.stored import StoredRows
     from bridle.structured.chain import ChainProblem
 

@@ -46,7 +46,7 @@ from bridle.solvers.base import Iterates, Pace, Solver
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
-    from bridle.rows.cluster.part import Step
+    from bridle.rows.cluster.messages import Step
     from bridle.rows.cluster.run import ClusterRun
 
 Array = np.typing.NDArray[np.float64]

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from bridle import __version__
 from bridle.data.reading import READERS, Wanted, data_ending, read_data
+from bridle.rows.cluster.blocks import Block
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
-from bridle.rows.cluster.part import Block, Part
+from bridle.rows.cluster.part import Part
 
 # Seconds: between two looks at whether a silent worker lives; how long to wait for a worker that
 # has nothing to do, and for any worker at all, before a lost part is given to a busy one.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
-from bridle.rows.cluster.part import Near, Share
+from bridle.rows.cluster.messages import Near, Share
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from bridle.matrix.door import as_matrix
+from bridle.rows.cluster.blocks import Block
 from bridle.rows.cluster.packed import pack, weight_of
-from bridle.rows.cluster.part import Block, Part
+from bridle.rows.cluster.part import Part
 
 
 class PartsLostError(Exception):

@@ -6,10 +6,7 @@ small arguments, and at most one vector of n_features + 1 numbers each way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,146 +14,23 @@ import numpy as np
 from bridle import _core
 from bridle.files.atomic import replacing
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import check_vector, is_sparse
-from bridle.matrix.labels import check_targets
-from bridle.matrix.threads import Threads
-from bridle.objective.dual import rescaled
-from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
+from bridle.objective.losses import inner, loss_from, weighted_sum
 from bridle.objective.rounding import ZERO, Interval
-from bridle.rows.base import (
-    Judged,
-    Pass,
-    Piece,
-    bias_bracket,
-    judge_piece,
-    loss_at,
-    losses_at,
-    quick_error,
-    total,
+from bridle.rows.base import Judged, Pass, loss_at, losses_at, quick_error, total
+from bridle.rows.cluster.blocks import Block, BlockRows, check_alike, divided, most_at_once
+from bridle.rows.cluster.messages import (
+    Against,
+    Aside,
+    FromSnapshot,
+    Near,
+    Opened,
+    Order,
+    Share,
+    Step,
 )
-from bridle.rows.memory import MemoryRows
+from bridle.rows.cluster.state import State
+from bridle.rows.cluster.visits import PartRun
 from numpy.typing import NDArray
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some rows as they came: a partition or a file, whose name is for errors."""
-
-    name: str
-    X: Any
-    y: Any
-    sample_weight: Any = None
-    zero_based: bool = False  # whether the text it came from counts features from 0
-    open_ended: bool = False  # whether the data may have more features than these rows show
-
-    def wider(self, n_features: int) -> Block:
-        """With so many features, of which these rows have none beyond their own."""
-        if not self.open_ended or self.X.shape[1] >= n_features:
-            return self
-        X = self.X.copy()
-        X.resize((X.shape[0], n_features))
-        return replace(self, X=X)
-
-
-@dataclass(frozen=True)
-class Aside:
-    """Rows that are set aside: they weigh nothing in a problem, and can be looked at afterwards.
-
-    Every part puts the rows of each class in a random order of its own, from 0 to 1; aside are
-    those from `low` on and below `high`. The same seed gives the same orders.
-    """
-
-    seed: int
-    low: float
-    high: float
-
-    @classmethod
-    def fold(cls, k: int, n: int, seed: int) -> Aside:
-        """Fold k of n."""
-        return cls(seed, k / n, (k + 1) / n)
-
-
-@dataclass(frozen=True)
-class Against:
-    """Which problem over the rows: class `positive` against the rest, at this C."""
-
-    C: float
-    loss: str | Loss
-    bias: str
-    bias_scale: float
-    positive: int
-    class_weight: tuple[float, ...] | None = None
-    aside: Aside | None = None
-
-
-@dataclass(frozen=True)
-class FromSnapshot:
-    """Dual variables to go on from: those of a snapshot, which was taken at another C."""
-
-    snapshot: int
-    ratio: float  # the new C over that one
-
-
-@dataclass(frozen=True)
-class Opened:
-    """Sums over the rows of a part that the start of a solve needs."""
-
-    squared_norm: float  # without the constant feature
-    cost: float
-    n_rows: int
-    n_useful: int  # rows that cost something
-
-
-@dataclass(frozen=True)
-class Order:
-    """What a part is to do in a round."""
-
-    kept: float  # the part of the last round's step that the line search kept
-    w: NDArray[Any]
-    b: float
-    response: float  # d b / d sum alpha y
-    caution: NDArray[Any] | None  # S of each feature and, last, of the bias; None as before
-    epochs: float  # of local work
-    bucket: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """What it did: sum d_alpha_i z_i, and the changes of the other parts of the dual."""
-
-    step: NDArray[Any]
-    separable: float
-    balance: float
-    curvature: float
-    gap: float  # seen on the way
-    visits: int
-    inside: int
-
-
-# A row may move if its margin need change no more than this for it: how far to look, widest first.
-BANDS = (0.5, 0.2, 0.1, 0.05, 0.0)
-
-
-@dataclass(frozen=True)
-class Share:
-    """Rows that may move, with their signed costs and dual variables."""
-
-    X: tuple[NDArray[Any], ...]  # lengths, columns and values, or one dense block
-    signed_cost: Array
-    alpha: NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Near:
-    """The bytes of the rows that may move, for each band, and the gap of all rows."""
-
-    sizes: Array
-    gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D
-
-
-# A piece of a block is visited by a thread for itself if in each of its rounds it has so many
-# non-zeros for each weight, of which every thread sums a vector.
-WORTH = 4.0
 
 
 class Part:
@@ -167,15 +41,15 @@ class Part:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
         widest = max((block.X.shape[1] for block in blocks if block.open_ended), default=0)
         blocks = [block.wider(widest) for block in blocks]
-        self.n_crew = min(n_threads, max(map(_most_at_once, blocks)) * len(blocks))
-        blocks = [piece for block in blocks for piece in _divided(block, len(blocks), self.n_crew)]
+        self.n_crew = min(n_threads, max(map(most_at_once, blocks)) * len(blocks))
+        blocks = [piece for block in blocks for piece in divided(block, len(blocks), self.n_crew)]
         self.number, self.n_threads = number, n_threads
-        self.blocks = [_Rows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
+        self.blocks = [BlockRows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
         first = self.blocks[0]
         for block in self.blocks[1:]:
             check_alike(vars(block), vars(first))
         self.n_features, self.zero_based = first.n_features, first.zero_based
-        self.runs: dict[int, _Run] = {}
+        self.runs: dict[int, PartRun] = {}
         self.snapshots: dict[int, list[Array]] = {}
 
     def describe(self) -> dict[str, Any]:
@@ -207,7 +81,7 @@ class Part:
         wider = [block.wider(n_features) for block in blocks]
         if any(one is not other for one, other in zip(wider, blocks, strict=True)):
             self.blocks = [
-                _Rows(block, self.n_threads, (self.number, k)) for k, block in enumerate(wider)
+                BlockRows(block, self.n_threads, (self.number, k)) for k, block in enumerate(wider)
             ]
             self.n_features = self.blocks[0].n_features
 
@@ -246,12 +120,12 @@ class Part:
             chosen = self.snapshots[start.snapshot]
         ratio = 1.0 if start is None else start.ratio
         made = [
-            _State.start(block, objective, alpha, ratio)
+            State.start(block, objective, alpha, ratio)
             for block, alpha in zip(self.blocks, chosen, strict=True)
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
         file = None if saved is None else self._file(saved)
-        self.runs[run] = _Run(objective, made, rng, file, self.n_crew)
+        self.runs[run] = PartRun(objective, made, rng, file, self.n_crew)
         return Opened(
             sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
@@ -462,390 +336,9 @@ class Part:
         return wrong, used
 
 
-class _Rows:
-    """A block that was checked, as the core sees it: without the constant feature."""
-
-    def __init__(self, block: Block, n_threads: int, place: tuple[int, int]) -> None:
-        self.name, self.zero_based, self.open_ended = (
-            block.name, block.zero_based, block.open_ended,
-        )  # fmt: skip
-        self.place = place  # the number of the part, and of the block in it
-        self._order: tuple[int, Array] | None = None  # see `Aside`, by its seed
-        if block.X.shape[0] == 0:
-            raise ValueError(f"{self.name} is empty; leave it out, or divide the rows anew")
-        try:
-            self.rows = MemoryRows(block.X, 0.0, n_threads)
-            self.X, self.n_rows, self.n_features = (
-                self.rows.X, self.rows.n_rows, self.rows.n_features,
-            )  # fmt: skip
-            self.y = np.asarray(block.y)
-            if self.y.shape != (self.n_rows,):
-                raise ValueError(f"{self.n_rows} rows, but labels of shape {self.y.shape}")
-            if self.y.dtype.kind == "f" and not np.isfinite(self.y).all():
-                raise ValueError("a label is NaN or infinite")
-            self.weighted = block.sample_weight is not None
-            self.weight = (
-                check_vector(block.sample_weight, self.n_rows, "sample_weight")
-                if self.weighted
-                else np.ones(self.n_rows)
-            )
-            if (self.weight < 0).any():
-                raise ValueError("sample_weight must not be negative")
-        except ValueError as error:
-            raise ValueError(f"{self.name}: {error}") from error
-        self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
-        self.codes: NDArray[np.intp] = np.empty(0, np.intp)
-
-    def block(self) -> Block:
-        """As it came."""
-        weight = self.weight if self.weighted else None
-        return Block(self.name, self.X, self.y, weight, self.zero_based, self.open_ended)
-
-    def aside(self, aside: Aside | None) -> NDArray[np.bool_]:
-        """Which rows are set aside."""
-        if aside is None:
-            return np.zeros(self.n_rows, bool)
-        if self._order is None or self._order[0] != aside.seed:
-            self._order = (aside.seed, self._places(aside.seed))
-        places = self._order[1]
-        return (places >= aside.low) & (places < aside.high)
-
-    def _places(self, seed: int) -> Array:
-        """From 0 to 1, the rows of each class in an order of their own; -1 for those of none."""
-        rng, places = np.random.default_rng([seed, *self.place]), np.full(self.n_rows, -1.0)
-        order = rng.permutation(self.n_rows)
-        for code in np.unique(self.codes[self.codes >= 0]):
-            mine = order[(self.codes[order] == code) & (self.weight[order] > 0)]
-            # They begin anywhere: where each part has one row, its fold is drawn.
-            places[mine] = ((np.arange(len(mine)) + rng.random()) / max(1, len(mine))) % 1.0
-        return places
-
-    def piece(self, against: Against) -> Piece:
-        """The rows as one problem sees them."""
-        loss = loss_from(against.loss)
-        if loss.residual:
-            y, weight = check_targets(self.y, self.n_rows), self.weight
-        else:
-            y = np.where(self.codes == against.positive, 1.0, -1.0)
-            weight = self.weight * (self.codes >= 0)
-        if against.class_weight is not None:
-            weight = weight * np.array(against.class_weight)[self.codes]
-        if against.aside is not None:
-            weight = np.where(self.aside(against.aside), 0.0, weight)
-        return Piece.of(self.rows, y, against.C, weight, loss, slice(0, len(y)))
-
-    @property
-    def row_bytes(self) -> Array:
-        """Of each row: its columns and values, its length, cost and dual variable."""
-        if not is_sparse(self.X):
-            return np.full(self.n_rows, self.X.shape[1] * self.X.itemsize + 16.0)
-        entry = self.X.indices.itemsize + self.X.data.itemsize
-        return np.asarray(np.diff(self.X.indptr) * float(entry) + 16.0)
-
-    def take(self, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
-        """Lengths, columns and values of some rows, or these rows of a dense matrix."""
-        if not is_sparse(self.X):
-            return (self.X[chosen],)
-        found = self.X[chosen]
-        return np.diff(found.indptr).astype(np.int32), found.indices, found.data
-
-    def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
-        """The columns, values and label of a row."""
-        if not is_sparse(self.X):
-            return np.arange(self.n_features), self.X[i], self.y[i]
-        begin, end = int(self.X.indptr[i]), int(self.X.indptr[i + 1])
-        return self.X.indices[begin:end].copy(), self.X.data[begin:end].copy(), self.y[i]
-
-
-@dataclass
-class _State:
-    """One problem's view of a block: signs, costs, and the descent that holds alpha."""
-
-    block: _Rows
-    piece: Piece
-    loss: Loss
-    descent: Any
-    whole_gap: float = np.inf  # when all rows were last visited
-    epoch_gap: float = 0.0  # seen in the epoch at hand
-    look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
-    out: list[NDArray[np.intp]] = field(default_factory=list)  # rows that were handed out
-    band: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))  # see `near`
-
-    @classmethod
-    def start(cls, block: _Rows, against: Against, alpha: Array | None, ratio: float) -> _State:
-        loss, piece = loss_from(against.loss), block.piece(against)
-        start = np.zeros(len(piece.y))
-        if alpha is not None:
-            start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
-        return cls(block, piece, loss, _descent(piece, loss, start))
-
-    @property
-    def y(self) -> Array:
-        return self.piece.y
-
-    @property
-    def cost(self) -> Array:
-        return self.piece.cost
-
-    @property
-    def upper(self) -> Array:
-        return self.piece.upper
-
-    def alpha(self) -> Array:
-        out = np.empty(len(self.y))
-        self.descent.alpha(out)
-        out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
-        return self.piece.clipped(out)  # float32 may have rounded past the bound
-
-    def near(self, w: Array, b: float) -> Near:
-        """Of these rows; those that were handed out are not counted."""
-        margins = self.piece.margins(self.block.rows.scores(w.astype(np.float64)) + b)
-        alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
-        # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
-        self.band = np.full(len(alpha), -1, np.int8)
-        for k, width in enumerate(BANDS):
-            most, least = (self.cost * self.loss.slope(margins + d) for d in (-width, width))
-            self.band[(alpha < most - room) | (alpha > least + room)] = k
-        for chosen in self.out:
-            self.band[chosen] = -1
-        sizes = self.block.row_bytes
-        gap = weighted_sum(self.cost, self.loss.value(margins)) + inner(alpha, margins)
-        return Near(
-            np.array([sizes[self.band >= k].sum() for k in range(len(BANDS))]),
-            gap - self.loss.dual_value(alpha, self.cost),
-        )
-
-    def hand_out(self, band: int) -> Share:
-        """The rows that `near` found in a band."""
-        chosen = np.flatnonzero(self.band >= band)
-        self.out.append(chosen)
-        alpha = self.alpha()[chosen].astype(self.block.X.dtype)
-        return Share(self.block.take(chosen), self.piece.signed_cost[chosen], alpha)
-
-    def take_back(self, pieces: list[NDArray[Any]]) -> None:
-        """New dual variables of the rows that were handed out: the descent begins anew."""
-        alpha = self.alpha()
-        for chosen, new in zip(self.out, pieces, strict=True):
-            alpha[chosen] = new
-        self.descent = _descent(self.piece, self.loss, alpha)
-        self.whole_gap, self.epoch_gap = np.inf, 0.0
-
-    def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
-        """A share of the certificate; the point that was judged goes to the list."""
-        # The last weight is the constant feature's, of which these rows know nothing: it is b.
-        joined, b = np.append(w[:-1], 0.0), float(w[-1])
-        judged, alpha, self.look = judge_piece(
-            self.piece, self.loss, self.alpha(), joined, b, scales
-        )
-        alphas.append(alpha)
-        bracket = bias_bracket(self.piece, self.loss, self.look.scores)
-        return replace(judged, loss=self.judged_loss(0.0), bracket=bracket)
-
-    def judged_loss(self, b: float) -> Interval:
-        """Sum C_i loss at the scores last judged, with a bias more."""
-        look = self.look.shifted(b) if b != 0 else self.look
-        return loss_at(self.piece, self.loss, look.scores, look.error)
-
-
 def _guess(scores: Array) -> NDArray[np.intp]:
     """The class that wins, a column for each function."""
     return scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.intp)
-
-
-def _descent(piece: Piece, loss: Loss, alpha: Array) -> Any:
-    rows = piece.rows
-    return _core.steps.dcd_part(
-        rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha, piece.targets
-    )
-
-
-@dataclass
-class _Run:
-    objective: Against
-    states: list[_State]
-    rng: Any
-    saved: str | None  # where its checkpoint is
-    n_threads: int = 1
-    caution: Array = field(default_factory=lambda: np.empty(0))
-    # Of blocks that are visited at the same time: see `_Crew`.
-    crew: _Crew | None = None
-
-    def keep(self, part: float) -> None:
-        for state in self.states:
-            state.descent.keep(part)
-
-    def visit(self, order: Order) -> Step:
-        self.keep(order.kept)
-        if order.caution is not None:
-            self.caution = order.caution.astype(np.float64)
-            for state in self.states if self.n_threads == 1 else ():
-                state.descent.set_caution(self.caution)
-        if self.n_threads > 1:
-            self.crew = self.crew or _Crew(self.states, self.n_threads, self.rng)
-            return self._step(order, *self.crew.visit(order, self.caution))
-        w = np.array(order.w, np.float64)
-        step, own = np.zeros(len(w)), np.zeros(len(w))
-        b, left = order.b, order.epochs
-        gap = 0.0
-        visits = inside = 0
-        while left > 1e-9:
-            share = min(1.0, left)
-            for state in self.states:
-                own[:] = 0.0
-                done = state.descent.visit(self.rng, order.bucket, share, w, b, order.response, own)
-                step += own
-                w += self.caution * own
-                b += self.caution[-1] * order.response * done.balance
-                gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
-                _unshrink(state, done)
-            left -= share
-        return self._step(order, step, gap, visits, inside)
-
-    def _step(self, order: Order, step: Array, gap: float, visits: int, inside: int) -> Step:
-        moves = [state.descent.moved() for state in self.states]
-        return Step(
-            step.astype(order.w.dtype),
-            sum(move.separable for move in moves), sum(move.balance for move in moves),
-            sum(move.curvature for move in moves), gap, visits, inside,
-        )  # fmt: skip
-
-
-LOCAL = 0.1  # epochs that threads work before they hear of each other
-
-
-class _Crew:
-    """Blocks of a part that are visited at the same time, each from the weights of all.
-
-    As the parts of a cluster among each other: each block is cautious of the others, feature by
-    feature, by how much their steps pushed it the same way of late. That is of this part alone, and
-    multiplies the caution that all parts have. The order of the blocks is fixed and each has random
-    numbers of its own: nothing depends on which thread was first.
-    """
-
-    def __init__(self, states: list[_State], n_threads: int, rng: Any) -> None:
-        self.n_threads = n_threads
-        self.waves = [
-            states[begin : begin + n_threads] for begin in range(0, len(states), n_threads)
-        ]
-        self.rngs = [[_core.Rng(rng.next()) for _ in wave] for wave in self.waves]
-        self.together: Array = np.empty(0)
-        self.apart: Array = np.empty(0)
-        self.worked = self.told = 0.0  # epochs
-
-    def visit(self, order: Order, caution: Array) -> tuple[Array, float, int, int]:
-        """The blocks' steps in sum; the gap seen, visits, and rows inside."""
-        w, b, left = np.array(order.w, np.float64), order.b, order.epochs
-        step, gap, visits, inside = np.zeros(len(w)), 0.0, 0, 0
-        if order.caution is not None or self.worked >= self.told:
-            self._tell(caution)
-        with Threads(self.n_threads, "bridle-part") as pool:
-            while left > 1e-9:
-                share = min(LOCAL, left)
-                for wave, rngs in zip(self.waves, self.rngs, strict=True):
-                    found = list(pool.map(partial(_visit, order, share, w, b), wave, rngs))
-                    balance = sum(done.balance for _, done in found)
-                    self._learn([own for own, _ in found])
-                    for state, (own, done) in zip(wave, found, strict=True):
-                        step += own
-                        w = w + caution * own
-                        gap, visits = gap + done.gap, visits + done.visits
-                        inside += done.inside
-                        _unshrink(state, done)
-                    b += caution[-1] * order.response * balance
-                left -= share
-                self.worked += share
-        return step, gap, visits, inside
-
-    def _learn(self, steps: list[Array]) -> None:
-        if not len(self.apart):
-            self.together, self.apart = np.zeros(len(steps[0])), np.zeros(len(steps[0]))
-        self.together = (1 - LOCAL) * self.together + np.sum(steps, axis=0) ** 2
-        self.apart = (1 - LOCAL) * self.apart + np.sum([own * own for own in steps], axis=0)
-
-    def _tell(self, caution: Array) -> None:
-        """The blocks hear how cautious they must be: often at first, then once an epoch."""
-        self.told = self.worked + min(1.0, max(LOCAL, self.worked))
-        most = float(self.n_threads)
-        own = np.full(len(caution), most)
-        if len(self.apart):
-            whole = float(self.apart.sum())
-            overall = float(self.together.sum()) / whole if whole > 0 else most
-            own = np.full(len(caution), overall)
-            np.divide(self.together, self.apart, out=own, where=self.apart > 0)
-        total = caution * np.clip(own, 1.0, most)
-        total[-1] = caution[-1] * most  # the bias, which all of them push
-        for wave in self.waves:
-            for state in wave:
-                state.descent.set_caution(total)
-
-
-def _visit(
-    order: Order, share: float, w: Array, b: float, state: _State, rng: Any
-) -> tuple[Array, Any]:
-    """A share of an epoch of a block, from these weights: its step, and what it saw."""
-    own = np.zeros(len(w))
-    return own, state.descent.visit(rng, order.bucket, share, w, b, order.response, own)
-
-
-def _most_at_once(block: Block) -> int:
-    """In how many pieces the work on a block is worth it; 1 if it is not as it should be."""
-    plain = isinstance(block.X, np.ndarray) or getattr(block.X, "format", "") == "csr"
-    if not plain or block.X.ndim != 2 or np.shape(block.y) != block.X.shape[:1]:
-        return 1
-    entries = block.X.nnz if hasattr(block.X, "nnz") else block.X.size
-    worth = int(LOCAL * entries / (WORTH * (block.X.shape[1] + 1)))
-    return max(1, min(worth, int(block.X.shape[0]) // 2))
-
-
-def _divided(block: Block, n_blocks: int, n_threads: int) -> list[Block]:
-    """A block in as many pieces as give each thread one; one piece if there are enough blocks."""
-    n = min(-(-n_threads // n_blocks), _most_at_once(block))
-    if n <= 1:
-        return [block]
-    n_rows = block.X.shape[0]
-    cuts = np.linspace(0, n_rows, n + 1).astype(int).tolist()
-    y, weight = np.asarray(block.y), block.sample_weight
-    return [
-        replace(
-            block, X=block.X[a:b], y=y[a:b],
-            sample_weight=None if weight is None else np.asarray(weight)[a:b],
-        )
-        for a, b in pairwise(cuts)
-    ]  # fmt: skip
-
-
-def _unshrink(state: _State, done: Any) -> None:
-    """As in dcd: once the active rows are far more accurate, the others deserve a look."""
-    state.epoch_gap += done.gap
-    if not done.finished:
-        return
-    gap, state.epoch_gap = state.epoch_gap, 0.0
-    if done.whole:
-        state.whole_gap = gap
-    elif gap <= 0.1 * state.whole_gap:
-        state.descent.unshrink()
-
-
-def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Blocks have the same columns, or they are not parts of one problem."""
-    if one["zero_based"] != other["zero_based"]:
-        zero, rest = (one, other) if one["zero_based"] else (other, one)
-        raise ValueError(
-            f"{zero['name']} counts features from 0, but {rest['name']} from 1: their columns "
-            f"differ; {_hint(one, 'convert both with --zero-based', 'give zero_based=True')}"
-        )
-    if one["n_features"] != other["n_features"]:
-        widest = max(one["n_features"], other["n_features"])
-        files = str(one["name"]).endswith(".arrow")
-        hint = f"; see bridle convert --features {widest}" if files else ""
-        raise ValueError(
-            f"{one['name']} has {one['n_features']} features, but {other['name']} has "
-            f"{other['n_features']}{hint}"
-        )
-
-
-def _hint(one: Mapping[str, Any], converted: str, read: str) -> str:
-    return converted if str(one["name"]).endswith(".arrow") else read
 
 
 def write_checkpoint(path: str, alpha: Array) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.rows.base import Judged
 from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.part import FromSnapshot
+from bridle.rows.cluster.messages import FromSnapshot
 
 if TYPE_CHECKING:
     from bridle.rows.cluster.sides import ClusterSides

@@ -10,8 +10,8 @@ import numpy as np
 from bridle.files.fingerprint import fingerprint_of, sampled_rows
 from bridle.matrix.arrays import Array
 from bridle.rows.base import ROUNDS
+from bridle.rows.cluster.blocks import check_alike
 from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.part import check_alike
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 

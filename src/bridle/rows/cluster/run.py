@@ -17,7 +17,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import Findings, Judged, balance, total
 from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.part import FromSnapshot, Order, Step
+from bridle.rows.cluster.messages import FromSnapshot, Order, Step
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import take_unwanted
 from numpy.typing import NDArray

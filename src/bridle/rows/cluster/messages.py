@@ -1,0 +1,102 @@
+"""What is said to a part, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bridle.matrix.arrays import Array
+from bridle.objective.losses import Loss
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Rows that are set aside: they weigh nothing in a problem, and can be looked at afterwards.
+
+    Every part puts the rows of each class in a random order of its own, from 0 to 1; aside are
+    those from `low` on and below `high`. The same seed gives the same orders.
+    """
+
+    seed: int
+    low: float
+    high: float
+
+    @classmethod
+    def fold(cls, k: int, n: int, seed: int) -> Aside:
+        """Fold k of n."""
+        return cls(seed, k / n, (k + 1) / n)
+
+
+@dataclass(frozen=True)
+class Against:
+    """Which problem over the rows: class `positive` against the rest, at this C."""
+
+    C: float
+    loss: str | Loss
+    bias: str
+    bias_scale: float
+    positive: int
+    class_weight: tuple[float, ...] | None = None
+    aside: Aside | None = None
+
+
+@dataclass(frozen=True)
+class FromSnapshot:
+    """Dual variables to go on from: those of a snapshot, which was taken at another C."""
+
+    snapshot: int
+    ratio: float  # the new C over that one
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Sums over the rows of a part that the start of a solve needs."""
+
+    squared_norm: float  # without the constant feature
+    cost: float
+    n_rows: int
+    n_useful: int  # rows that cost something
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a part is to do in a round."""
+
+    kept: float  # the part of the last round's step that the line search kept
+    w: NDArray[Any]
+    b: float
+    response: float  # d b / d sum alpha y
+    caution: NDArray[Any] | None  # S of each feature and, last, of the bias; None as before
+    epochs: float  # of local work
+    bucket: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What it did: sum d_alpha_i z_i, and the changes of the other parts of the dual."""
+
+    step: NDArray[Any]
+    separable: float
+    balance: float
+    curvature: float
+    gap: float  # seen on the way
+    visits: int
+    inside: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """Rows that may move, with their signed costs and dual variables."""
+
+    X: tuple[NDArray[Any], ...]  # lengths, columns and values, or one dense block
+    signed_cost: Array
+    alpha: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Near:
+    """The bytes of the rows that may move, for each band, and the gap of all rows."""
+
+    sizes: Array
+    gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D

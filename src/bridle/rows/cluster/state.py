@@ -1,0 +1,135 @@
+"""One problem over the rows of a block: its costs, and its dual variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from bridle import _core
+from bridle.matrix.arrays import Array
+from bridle.objective.dual import rescaled
+from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
+from bridle.objective.rounding import Interval
+from bridle.rows.base import Judged, Pass, Piece, bias_bracket, judge_piece, loss_at
+from bridle.rows.cluster.blocks import BlockRows
+from bridle.rows.cluster.messages import Against, Near, Share
+from numpy.typing import NDArray
+
+# A row may move if its margin need change no more than this for it: how far to look, widest first.
+BANDS = (0.5, 0.2, 0.1, 0.05, 0.0)
+
+
+@dataclass
+class State:
+    """One problem's view of a block: signs, costs, and the descent that holds alpha."""
+
+    block: BlockRows
+    piece: Piece
+    loss: Loss
+    descent: Any
+    whole_gap: float = np.inf  # when all rows were last visited
+    epoch_gap: float = 0.0  # seen in the epoch at hand
+    look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
+    out: list[NDArray[np.intp]] = field(default_factory=list)  # rows that were handed out
+    band: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))  # see `near`
+
+    @classmethod
+    def start(cls, block: BlockRows, against: Against, alpha: Array | None, ratio: float) -> State:
+        """From dual variables of another C, or from zero."""
+        loss, piece = loss_from(against.loss), block.piece(against)
+        start = np.zeros(len(piece.y))
+        if alpha is not None:
+            start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
+        return cls(block, piece, loss, descent_of(piece, loss, start))
+
+    @property
+    def y(self) -> Array:
+        """The signs."""
+        return self.piece.y
+
+    @property
+    def cost(self) -> Array:
+        """C_i."""
+        return self.piece.cost
+
+    @property
+    def upper(self) -> Array:
+        """The bounds of alpha."""
+        return self.piece.upper
+
+    def alpha(self) -> Array:
+        """The dual variables, inside their bounds."""
+        out = np.empty(len(self.y))
+        self.descent.alpha(out)
+        out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
+        return self.piece.clipped(out)  # float32 may have rounded past the bound
+
+    def near(self, w: Array, b: float) -> Near:
+        """Of these rows; those that were handed out are not counted."""
+        margins = self.piece.margins(self.block.rows.scores(w.astype(np.float64)) + b)
+        alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
+        # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
+        self.band = np.full(len(alpha), -1, np.int8)
+        for k, width in enumerate(BANDS):
+            most, least = (self.cost * self.loss.slope(margins + d) for d in (-width, width))
+            self.band[(alpha < most - room) | (alpha > least + room)] = k
+        for chosen in self.out:
+            self.band[chosen] = -1
+        sizes = self.block.row_bytes
+        gap = weighted_sum(self.cost, self.loss.value(margins)) + inner(alpha, margins)
+        return Near(
+            np.array([sizes[self.band >= k].sum() for k in range(len(BANDS))]),
+            gap - self.loss.dual_value(alpha, self.cost),
+        )
+
+    def hand_out(self, band: int) -> Share:
+        """The rows that `near` found in a band."""
+        chosen = np.flatnonzero(self.band >= band)
+        self.out.append(chosen)
+        alpha = self.alpha()[chosen].astype(self.block.X.dtype)
+        return Share(self.block.take(chosen), self.piece.signed_cost[chosen], alpha)
+
+    def take_back(self, pieces: list[NDArray[Any]]) -> None:
+        """New dual variables of the rows that were handed out: the descent begins anew."""
+        alpha = self.alpha()
+        for chosen, new in zip(self.out, pieces, strict=True):
+            alpha[chosen] = new
+        self.descent = descent_of(self.piece, self.loss, alpha)
+        self.whole_gap, self.epoch_gap = np.inf, 0.0
+
+    def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
+        """A share of the certificate; the point that was judged goes to the list."""
+        # The last weight is the constant feature's, of which these rows know nothing: it is b.
+        joined, b = np.append(w[:-1], 0.0), float(w[-1])
+        judged, alpha, self.look = judge_piece(
+            self.piece, self.loss, self.alpha(), joined, b, scales
+        )
+        alphas.append(alpha)
+        bracket = bias_bracket(self.piece, self.loss, self.look.scores)
+        return replace(judged, loss=self.judged_loss(0.0), bracket=bracket)
+
+    def judged_loss(self, b: float) -> Interval:
+        """Sum C_i loss at the scores last judged, with a bias more."""
+        look = self.look.shifted(b) if b != 0 else self.look
+        return loss_at(self.piece, self.loss, look.scores, look.error)
+
+
+def descent_of(piece: Piece, loss: Loss, alpha: Array) -> Any:
+    """Coordinate descent on the rows of a piece, the others being elsewhere."""
+    rows = piece.rows
+    return _core.steps.dcd_part(
+        rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha, piece.targets
+    )
+
+
+def wake(state: State, done: Any) -> None:
+    """As in dcd: once the active rows are far more accurate, the others deserve a look."""
+    state.epoch_gap += done.gap
+    if not done.finished:
+        return
+    gap, state.epoch_gap = state.epoch_gap, 0.0
+    if done.whole:
+        state.whole_gap = gap
+    elif gap <= 0.1 * state.whole_gap:
+        state.descent.unshrink()
