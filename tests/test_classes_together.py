@@ -76,9 +76,11 @@ def test_a_class_takes_the_steps_that_it_would_take_alone(loss, bias_precision):
 
 @pytest.mark.parametrize("drawn", [ClassDescents.DRAWN, 80])
 @pytest.mark.parametrize("storage", STORAGE)
-def test_any_number_of_threads(storage, drawn, monkeypatch):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_number_of_threads(dtype, storage, drawn, monkeypatch):
+    """By which classes stand in groups of other widths, too."""
     monkeypatch.setattr(ClassDescents, "DRAWN", drawn)
-    X, codes = data(dtype=np.float32)
+    X, codes = data(dtype=dtype)
     found = [
         solve_one_vs_rest(
             STORAGE[storage](X), codes, K, 1.0, bias="regularised", solver="dcd", n_threads=n,

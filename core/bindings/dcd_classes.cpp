@@ -23,9 +23,9 @@ std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::stri
   const nb::gil_scoped_release release;
   return std::visit(
       [&](const auto &r, const auto &l) -> std::unique_ptr<ClassDescents> {
-        using Of = ClassDescentsOn<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>;
-        return std::make_unique<Of>(r, cost.data(), codes.data(), squared_norms.data(), n_classes,
-                                    bias_precision, n_threads);
+        return make_class_descents<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>(
+            r, cost.data(), codes.data(), squared_norms.data(), n_classes, bias_precision,
+            n_threads);
       },
       rows.view(), Hinges::make("loss of classes that are visited together", loss));
 }

@@ -1,6 +1,6 @@
-// Rows and several functions at once: the weights of as many functions as fit a cache line lie side
-// by side, a lane each, so that a feature is one load for all of them and its step one store. What
-// a lane computes does not depend on the others.
+// Rows and several functions at once: the weights of as many functions as fit a cache line, or a
+// part of one, lie side by side, a lane each, so that a feature is one load for all of them and its
+// step one store. What a lane computes does not depend on the others, nor on how many they are.
 #pragma once
 
 #include "base/cpu.hpp"
@@ -12,31 +12,27 @@
 
 namespace bridle {
 
-template <class W> inline constexpr int n_lanes = 64 / sizeof(W);
+template <class W> inline constexpr int n_lanes = 64 / sizeof(W); // in a cache line
 
-template <class W> struct LanesOf;
-template <> struct LanesOf<float> {
-  using Type [[gnu::vector_size(64), gnu::may_alias]] = float;
+template <class W, int N> struct LanesOf {
+  using Type [[gnu::vector_size(N * sizeof(W)), gnu::may_alias]] = W;
 };
-template <> struct LanesOf<double> {
-  using Type [[gnu::vector_size(64), gnu::may_alias]] = double;
-};
-// A number for each lane, on vectors as wide as the machine has them.
-template <class W> using Lanes = typename LanesOf<W>::Type;
+// A number for each of N lanes, on vectors as wide as the machine has them.
+template <class W, int N = n_lanes<W>> using Lanes = typename LanesOf<W, N>::Type;
 
-// n lines of a number for each lane, each of them one line of memory.
-template <class W> class LaneTable {
+// n lines of a number for each lane, none of which lies on two lines of memory.
+template <class W, int N = n_lanes<W>> class LaneTable {
 public:
-  explicit LaneTable(int64_t n) : memory_((n + 1) * n_lanes<W>) {
+  explicit LaneTable(int64_t n) : memory_(n * N + n_lanes<W>) {
     const auto at = reinterpret_cast<uintptr_t>(memory_.data());
     first_ = memory_.data() + (64 - at % 64) % 64 / sizeof(W);
   }
   LaneTable(LaneTable &&) = default;
 
-  W *line(int64_t i) { return first_ + i * n_lanes<W>; }
-  const W *line(int64_t i) const { return first_ + i * n_lanes<W>; }
-  Lanes<W> *lines() { return reinterpret_cast<Lanes<W> *>(first_); }
-  const Lanes<W> *lines() const { return reinterpret_cast<const Lanes<W> *>(first_); }
+  W *line(int64_t i) { return first_ + i * N; }
+  const W *line(int64_t i) const { return first_ + i * N; }
+  Lanes<W, N> *lines() { return reinterpret_cast<Lanes<W, N> *>(first_); }
+  const Lanes<W, N> *lines() const { return reinterpret_cast<const Lanes<W, N> *>(first_); }
 
 private:
   LargeVector<W> memory_;
@@ -45,10 +41,10 @@ private:
 
 // out = sum_j x_j w_j, without the constant feature: four sums break the chain of dependent
 // additions.
-template <class W, class Value, class Column>
+template <class W, int N, class Value, class Column>
 [[gnu::always_inline]] inline void lane_dot(const CsrRows<Value, Column> &rows, int64_t i,
-                                            const Lanes<W> *w, W *out) {
-  Lanes<W> s0{}, s1{}, s2{}, s3{};
+                                            const Lanes<W, N> *w, W *out) {
+  Lanes<W, N> s0{}, s1{}, s2{}, s3{};
   int64_t k = rows.offsets[i];
   const int64_t end = rows.offsets[i + 1];
   const Column *columns = rows.columns;
@@ -65,10 +61,10 @@ template <class W, class Value, class Column>
   std::memcpy(out, &s0, sizeof s0);
 }
 
-template <class W, class Value>
+template <class W, int N, class Value>
 [[gnu::always_inline]] inline void lane_dot(const DenseRows<Value> &rows, int64_t i,
-                                            const Lanes<W> *w, W *out) {
-  Lanes<W> s0{}, s1{}, s2{}, s3{};
+                                            const Lanes<W, N> *w, W *out) {
+  Lanes<W, N> s0{}, s1{}, s2{}, s3{};
   const Value *x = rows.row(i);
   int64_t j = 0;
   for (; j + 4 <= rows.n_features; j += 4) {
@@ -84,10 +80,10 @@ template <class W, class Value>
 }
 
 // w_j += x_j step, without the constant feature.
-template <class W, RowsLike Rows>
+template <class W, int N, RowsLike Rows>
 [[gnu::always_inline]] inline void lane_add(const Rows &rows, int64_t i, const W *steps,
-                                            Lanes<W> *w) {
-  Lanes<W> step;
+                                            Lanes<W, N> *w) {
+  Lanes<W, N> step;
   std::memcpy(&step, steps, sizeof step);
   rows.for_each(i, [&](int64_t column, auto value) __attribute__((always_inline)) {
     w[column] += static_cast<W>(value) * step;
@@ -95,9 +91,9 @@ template <class W, RowsLike Rows>
 }
 
 // The weights that the row is going to need: more than the first caches hold.
-template <class W, RowsLike Rows>
+template <class W, int N, RowsLike Rows>
 [[gnu::always_inline]] inline void prefetch_weights(const Rows &rows, int64_t i,
-                                                    const Lanes<W> *w) {
+                                                    const Lanes<W, N> *w) {
   if constexpr (requires { rows.columns; })
     for (int64_t k = rows.offsets[i]; k < rows.offsets[i + 1]; ++k)
       __builtin_prefetch(w + rows.columns[k]);

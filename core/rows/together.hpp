@@ -46,8 +46,8 @@ private:
       if (i + rows_ahead < rows.n_rows)
         rows.prefetch(i + rows_ahead);
       if (i + weights_ahead < range.end)
-        prefetch_weights<double>(rows, i + weights_ahead, w);
-      lane_dot<double>(rows, i, w, score);
+        prefetch_weights<double, n>(rows, i + weights_ahead, w);
+      lane_dot<double, n>(rows, i, w, score);
       bool any = false;
       for (int64_t k = 0; k < n_functions; ++k) {
         scores[k][i] = score[k] + rows.bias * constant[k];
@@ -56,7 +56,7 @@ private:
       }
       if (!any)
         continue;
-      lane_add<double>(rows, i, coefficient, sum);
+      lane_add<double, n>(rows, i, coefficient, sum);
       for (int k = 0; k < n; ++k)
         constant_sum[k] += coefficient[k] * rows.bias;
     }

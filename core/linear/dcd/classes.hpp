@@ -39,10 +39,11 @@ struct ClassSample {
   double gap = 0, error = 0, resting = 0, resting_error = 0;
 };
 
-template <RowsLike Rows, LossLike Loss> class ClassGroup {
+template <RowsLike Rows, LossLike Loss, int n> class ClassGroup {
 public:
   using W = typename Rows::Value;
-  static constexpr int n = n_lanes<W>;
+  using Settings = LaneSettings<W, n>;
+  template <class Sum> using Sums = LaneSums<W, n, Sum>;
   using Samples = std::array<ClassSample, n>;
 
   struct Lane {
@@ -67,10 +68,10 @@ public:
 
   Lane &lane(int64_t k) { return lanes_[k - classes_.begin]; }
   const Lane &lane(int64_t k) const { return lanes_[k - classes_.begin]; }
-  const LaneTable<W> &weights() const { return w_; }
-  const LaneTable<W> &alpha() const { return alpha_; }
+  const LaneTable<W, n> &weights() const { return w_; }
+  const LaneTable<W, n> &alpha() const { return alpha_; }
   const Range &classes() const { return classes_; }
-  const LaneSums<W, double> &sums() const { return sums_; }
+  const Sums<double> &sums() const { return sums_; }
 
   // The rows as class k sees them.
   ResidentRows<Rows> rows_of(int64_t k) const {
@@ -100,12 +101,12 @@ public:
 
   // Visits these buckets; `first`: in the first epoch.
   void visit(const Buckets &order, Range buckets, const FirstEpoch *first) {
-    LaneSettings<W> settings = make_settings();
-    LaneSums<W, double> pass;
+    Settings settings = make_settings();
+    Sums<double> pass;
     for (int64_t b = buckets.begin; b < buckets.end; ++b) {
       if (first)
         set_scale(settings, pass, *first, b * order.bucket());
-      LaneSums<W, W> sums;
+      Sums<W> sums;
       visit_rows({order.first_row(b), order.end_row(b)}, settings, sums);
       pass.add(sums);
     }
@@ -182,8 +183,8 @@ private:
     return k >= 0 && k < n ? static_cast<int>(k) : n;
   }
 
-  LaneSettings<W> make_settings() const {
-    LaneSettings<W> settings;
+  Settings make_settings() const {
+    Settings settings;
     for (size_t k = 0; k < lanes_.size(); ++k) {
       settings.bias[k] = static_cast<W>(lanes_[k].bias.value());
       settings.response[k] = static_cast<W>(lanes_[k].bias.response());
@@ -192,7 +193,7 @@ private:
     return settings;
   }
 
-  void set_scale(LaneSettings<W> &settings, LaneSums<W, double> &pass, const FirstEpoch &first,
+  void set_scale(Settings &settings, Sums<double> &pass, const FirstEpoch &first,
                  int64_t seen) const {
     const double scale = first.scale_after(seen);
     settings.scale = static_cast<W>(scale);
@@ -203,27 +204,27 @@ private:
     }
   }
 
-  using Visit = void(ClassGroup &, Range, LaneSettings<W> &, LaneSums<W, W> &);
+  using Visit = void(ClassGroup &, Range, Settings &, Sums<W> &);
 
-  void visit_rows(Range range, LaneSettings<W> &settings, LaneSums<W, W> &sums) {
+  void visit_rows(Range range, Settings &settings, Sums<W> &sums) {
     static const auto best = widest<Visit>(visit_any, visit_v3, visit_v4);
     best(*this, range, settings, sums);
   }
-  static void visit_any(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+  static void visit_any(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
-  BRIDLE_V3 static void visit_v3(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+  BRIDLE_V3 static void visit_v3(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
-  BRIDLE_V4 static void visit_v4(ClassGroup &g, Range r, LaneSettings<W> &s, LaneSums<W, W> &sums) {
+  BRIDLE_V4 static void visit_v4(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
 
-  [[gnu::always_inline]] inline void visit_by_lanes(Range range, LaneSettings<W> &settings,
-                                                    LaneSums<W, W> &sums) {
+  [[gnu::always_inline]] inline void visit_by_lanes(Range range, Settings &settings,
+                                                    Sums<W> &sums) {
     constexpr int64_t weights_ahead = 2;
     const LaneMask lanes = running();
-    Lanes<W> *w = w_.lines();
+    Lanes<W, n> *w = w_.lines();
     alignas(64) W score[n], steps[n];
     // First those that are to be visited, so that memory is asked for what comes next of them.
     due_.clear();
@@ -235,16 +236,16 @@ private:
     work_ += std::ssize(due_);
     for (int64_t d = 0; d < std::ssize(due_); ++d) {
       if (d + weights_ahead < std::ssize(due_)) {
-        prefetch_weights<W>(rows_, due_[d + weights_ahead], w);
+        prefetch_weights<W, n>(rows_, due_[d + weights_ahead], w);
         __builtin_prefetch(alpha_.line(due_[d + weights_ahead]));
       }
       const int64_t i = due_[d];
-      lane_dot<W>(rows_, i, w, score);
+      lane_dot<W, n>(rows_, i, w, score);
       const auto [resting, moved] = step_lanes<Loss>(facts_[i], own_lane(i), active_[i] & lanes,
                                                      score, alpha_.line(i), steps, settings, sums);
       active_[i] &= ~resting;
       if (moved)
-        lane_add<W>(rows_, i, steps, w);
+        lane_add<W, n>(rows_, i, steps, w);
     }
   }
 
@@ -264,7 +265,7 @@ private:
 
   [[gnu::always_inline]] inline void sample_by_lanes(std::span<const int64_t> firsts,
                                                      int64_t together, Samples &sums) const {
-    const LaneSettings<W> settings = make_settings();
+    const Settings settings = make_settings();
     alignas(64) W score[n];
     for (const int64_t first : firsts) {
       const int64_t end = std::min(first + together, rows_.n_rows);
@@ -273,11 +274,11 @@ private:
         rows_.prefetch(i);
       for (int64_t i = first; i < end; ++i) {
         if (i + 1 < end)
-          prefetch_weights<W>(rows_, i + 1, w_.lines());
+          prefetch_weights<W, n>(rows_, i + 1, w_.lines());
         const W cost = facts_[i].cost;
         if (!(cost > 0))
           continue;
-        lane_dot<W>(rows_, i, w_.lines(), score);
+        lane_dot<W, n>(rows_, i, w_.lines(), score);
         const W *alpha = alpha_.line(i);
         const int own = own_lane(i);
         const LaneMask active = active_[i];
@@ -317,10 +318,10 @@ private:
   const ClassRow<W> *facts_;
   Range classes_;
   int64_t n_useful_;
-  LaneTable<W> w_, alpha_;       // a line for each feature, for each row
+  LaneTable<W, n> w_, alpha_;    // a line for each feature, for each row
   LargeVector<uint16_t> active_; // a bit for each lane
   std::vector<Lane> lanes_;
-  LaneSums<W, double> sums_;       // of the epoch at hand
+  Sums<double> sums_;              // of the epoch at hand
   std::array<double, n> inside_{}; // after the first pass
   std::vector<int64_t> due_;
   int64_t work_ = 0;
@@ -352,10 +353,11 @@ public:
   virtual double bias(int64_t k) const = 0;
 };
 
-template <RowsLike Rows, LossLike Loss> class ClassDescentsOn final : public ClassDescents {
+template <RowsLike Rows, LossLike Loss, int n_in_group>
+class ClassDescentsOn final : public ClassDescents {
 public:
   using W = typename Rows::Value;
-  using Group = ClassGroup<Rows, Loss>;
+  using Group = ClassGroup<Rows, Loss, n_in_group>;
 
   // costs: C_i. codes: the class of each row; a row of no class is of the rest everywhere.
   // squared_norms: with the constant feature, where the bias has one.
@@ -376,14 +378,12 @@ public:
     first_ = FirstEpoch::of(n_rows, mean_cost_, mean_norm_);
     ProximalBias bias{bias_precision, 0};
     bias.start(sigma(n_useful_ / 10));
-    // As many as threads can be busy with; those of four classes or more have the best of it.
-    constexpr int64_t most = n_lanes<W>, least = 4;
-    const int64_t needed = (classes + most - 1) / most, useful = (classes + least - 1) / least;
-    const int64_t n_groups = std::max(needed, std::min<int64_t>(n_threads, useful));
-    groups_.reserve(n_groups);
-    for (int64_t g = 0; g < n_groups; ++g)
-      groups_.emplace_back(rows_, facts_.data(), n_useful_, block_range(classes, n_groups, g),
-                           bias);
+    const int64_t n_groups = (classes + n_in_group - 1) / n_in_group;
+    groups_.resize(n_groups);
+    for_blocks(n_groups, n_threads, [&](int64_t g) {
+      const Range own = block_range(classes, n_groups, g);
+      groups_[g] = std::make_unique<Group>(rows_, facts_.data(), n_useful_, own, bias);
+    });
   }
 
   bool visit(Rng &rng, int64_t bucket, double share) override {
@@ -440,13 +440,13 @@ public:
 
   int64_t work() const override {
     int64_t sum = 0;
-    for (const Group &group : groups_)
-      sum += group.work();
+    for (const auto &group : groups_)
+      sum += group->work();
     return sum;
   }
   int64_t n_groups() const override {
     return std::count_if(groups_.begin(), groups_.end(),
-                         [](const Group &group) { return group.any_running(); });
+                         [](const auto &group) { return group->any_running(); });
   }
 
   void run(int64_t k, bool running) override {
@@ -496,25 +496,18 @@ private:
             all / drawn * sums.resting, error(sums.resting, sums.resting_error)};
   }
 
-  const Group &group_of(int64_t k) const {
+  Group &group_of(int64_t k) const {
     int64_t g = 0;
-    while (k >= groups_[g].classes().end)
+    while (k >= groups_[g]->classes().end)
       ++g;
-    return groups_[g];
+    return *groups_[g];
   }
-  Group &group_of(int64_t k) { return const_cast<Group &>(std::as_const(*this).group_of(k)); }
 
   // Those of which a class is running.
-  template <class Work> void for_groups(Work &&work) {
-    for_blocks(std::ssize(groups_), n_threads_, [&](int64_t g) {
-      if (groups_[g].any_running())
-        work(groups_[g]);
-    });
-  }
   template <class Work> void for_groups(Work &&work) const {
     for_blocks(std::ssize(groups_), n_threads_, [&](int64_t g) {
-      if (groups_[g].any_running())
-        work(groups_[g]);
+      if (groups_[g]->any_running())
+        work(*groups_[g]);
     });
   }
 
@@ -525,8 +518,41 @@ private:
   double mean_norm_ = 0, mean_cost_ = 0;
   std::optional<FirstEpoch> first_;
   bool first_now_ = false; // the last visit was that of the first epoch
-  std::vector<Group> groups_;
+  std::vector<std::unique_ptr<Group>> groups_;
   Buckets order_;
 };
+
+// How many lanes a group has, in parts of a cache line: what it takes by so many threads is least.
+// One visit for a whole line of classes takes as long as 1.75 of half, or 2.9 of a quarter
+// (measured on short texts), but there are fewer groups to go round.
+inline int line_parts(int64_t classes, int64_t line, int64_t n_threads) {
+  constexpr std::pair<int, double> choices[] = {{1, 1.0}, {2, 0.57}, {4, 0.34}};
+  const auto seconds = [&](const auto &choice) {
+    const auto [parts, each] = choice;
+    const int64_t groups = (classes * parts + line - 1) / line;
+    return static_cast<double>((groups + n_threads - 1) / n_threads) * each;
+  };
+  return std::ranges::min(choices, {}, seconds).first;
+}
+
+template <RowsLike Rows, LossLike Loss>
+std::unique_ptr<ClassDescents> make_class_descents(const Rows &rows, const double *costs,
+                                                   const int64_t *codes,
+                                                   const double *squared_norms, int64_t classes,
+                                                   double bias_precision, int n_threads) {
+  constexpr int line = n_lanes<typename Rows::Value>;
+  const auto make = [&]<int n>() -> std::unique_ptr<ClassDescents> {
+    return std::make_unique<ClassDescentsOn<Rows, Loss, n>>(rows, costs, codes, squared_norms,
+                                                            classes, bias_precision, n_threads);
+  };
+  switch (line_parts(classes, line, n_threads)) {
+  case 1:
+    return make.template operator()<line>();
+  case 2:
+    return make.template operator()<line / 2>();
+  default:
+    return make.template operator()<line / 4>();
+  }
+}
 
 } // namespace bridle

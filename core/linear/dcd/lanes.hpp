@@ -20,12 +20,11 @@ template <class W> struct ClassRow {
 };
 
 // What visits see and do, lane by lane; see DcdPass.
-template <class W, class Sum> struct LaneSums {
-  static constexpr int n = n_lanes<W>;
+template <class W, int n, class Sum> struct LaneSums {
   alignas(64) Sum gap[n] = {}, balance[n] = {}, separable[n] = {}, squared[n] = {};
   alignas(64) Sum gradients[n] = {}, moved[n] = {}, inside[n] = {}, visits[n] = {};
 
-  template <class Other> void add(const LaneSums<W, Other> &o) {
+  template <class Other> void add(const LaneSums<W, n, Other> &o) {
     for (int k = 0; k < n; ++k) {
       gap[k] += o.gap[k];
       balance[k] += o.balance[k];
@@ -40,8 +39,7 @@ template <class W, class Sum> struct LaneSums {
 };
 
 // What a lane's step depends on beside the row.
-template <class W> struct LaneSettings {
-  static constexpr int n = n_lanes<W>;
+template <class W, int n> struct LaneSettings {
   W scale = 1; // m/t of the first epoch
   alignas(64) W bias[n] = {}, response[n] = {}, shrink_beyond[n] = {};
 };
@@ -53,15 +51,15 @@ struct LanesVisited {
 };
 
 // The steps of all lanes of one row, each exact with the other rows held: the lanes' RowStep.
-template <LossLike Loss, class W>
+template <LossLike Loss, class W, int N>
 [[gnu::always_inline]] inline LanesVisited
 step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *alpha, W *delta,
-           LaneSettings<W> &settings, LaneSums<W, W> &sums) {
+           LaneSettings<W, N> &settings, LaneSums<W, N, W> &sums) {
   const W cost = row.cost, upper = Loss{}.upper(cost), curvature = Loss{}.curvature(cost);
   const W scale = settings.scale, norm = row.squared_norm;
   LaneMask resting = 0, moved = 0;
 #pragma omp simd reduction(| : resting, moved)
-  for (int k = 0; k < n_lanes<W>; ++k) {
+  for (int k = 0; k < N; ++k) {
     const bool on = (active >> k) & 1;
     const W y = k == own ? W(1) : W(-1);
     const W a = alpha[k], response = settings.response[k], beyond = settings.shrink_beyond[k];
