@@ -526,11 +526,12 @@ private:
 // One visit for a whole line of classes takes as long as 1.75 of half, or 2.9 of a quarter
 // (measured on short texts), but there are fewer groups to go round.
 inline int line_parts(int64_t classes, int64_t line, int64_t n_threads) {
+  const int64_t at_once = std::max<int64_t>(n_threads, 1);
   constexpr std::pair<int, double> choices[] = {{1, 1.0}, {2, 0.57}, {4, 0.34}};
   const auto seconds = [&](const auto &choice) {
     const auto [parts, each] = choice;
     const int64_t groups = (classes * parts + line - 1) / line;
-    return static_cast<double>((groups + n_threads - 1) / n_threads) * each;
+    return static_cast<double>((groups + at_once - 1) / at_once) * each;
   };
   return std::ranges::min(choices, {}, seconds).first;
 }
