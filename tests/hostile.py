@@ -261,6 +261,7 @@ USES: dict[str, Callable[[Any, Path], Iterator[Callable[[], Any]]]] = {
     "ChainModel": _use_chain, "StructuredModel": _use_structured, "TreeModel": _use_tree,
     "MultilabelModel": _use_multilabel, "RegressionModel": _use_regression,
     "KernelRegressionModel": _use_regression, "OneClassModel": _use_regression,
+    "LinearOneClassModel": _use_regression,
     "SavedPoint": _use_checkpoint,
 }  # fmt: skip
 
@@ -291,6 +292,7 @@ def example_models(folder: Path) -> dict[str, bytes]:
         "multilabel": bridle.MultilabelSVC().fit(X, (X[:, :3] > 0).astype(int)),
         "regression": bridle.LinearSVR().fit(X, X[:, 0]),
         "svr": bridle.SVR(gamma=0.5).fit(sparse, X[:, 0]),
+        "linear-one-class": bridle.LinearOneClassSVM().fit(X + 3.0),
         "one-class": bridle.OneClassSVM(gamma=0.5).fit(X),
     }
     for name, estimator in made.items():

@@ -51,10 +51,15 @@ LOSSES = {
     "pinball": (lambda p: 0.5 * np.abs(p), lambda a, C: 0.0, lambda C: 0.5 * C),
     "squared": (lambda p: p**2, lambda a, C: -np.sum(a**2 / (4 * C)), _unbounded),
     "huber": (_huber, lambda a, C: -np.sum(a**2 / (2 * C)), lambda C: C),
+    "one_class": (lambda p: np.maximum(0.0, -p), lambda a, C: 0.0, lambda C: C),
 }  # fmt: skip
 
 # Those of residuals w.x + b - t: y holds the targets t, and alpha_i may be as low as high.
 RESIDUAL = {"epsilon_insensitive", "squared_epsilon_insensitive", "pinball", "squared", "huber"}
+
+
+# Of rows without labels, where P has this times b sum_i C_i, and sum_i alpha_i is as much.
+NU = {"one_class": 0.5}
 
 
 def primal(X, y, w, b, C, *, loss="hinge", bias="none", bias_scale=1.0):
@@ -63,6 +68,8 @@ def primal(X, y, w, b, C, *, loss="hinge", bias="none", bias_scale=1.0):
     scores = dense(X) @ w + b
     margins = scores - y if loss in RESIDUAL else y * scores
     value = 0.5 * w @ w + np.sum(C * LOSSES[loss][0](margins))
+    if loss in NU:
+        value += NU[loss] * b * np.sum(np.broadcast_to(C, len(scores)))
     return value + 0.5 * (b / bias_scale) ** 2 if bias == "regularised" else value
 
 
@@ -85,4 +92,5 @@ def assert_feasible(y, alpha, C, *, loss="hinge", bias="none"):
     assert np.all(alpha <= upper)
     if bias == "free":
         signed = alpha if loss in RESIDUAL else alpha * y
-        assert abs(signed.sum()) <= 1e-9 * np.abs(alpha).sum()
+        goal = NU.get(loss, 0.0) * np.sum(np.broadcast_to(C, len(alpha)))
+        assert abs(signed.sum() - goal) <= 1e-9 * np.abs(alpha).sum()

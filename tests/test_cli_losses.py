@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 import reference
 
 NUMBERS = sorted(reference.RESIDUAL)
-LABELS = sorted(set(reference.LOSSES) - reference.RESIDUAL - {"perceptron"})
+LABELS = sorted(set(reference.LOSSES) - reference.RESIDUAL - {"perceptron", "one_class"})
 
 
 def run(*arguments: Any) -> Result:

@@ -75,7 +75,7 @@ def test_what_is_native_stays(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-s 21", "-s 21 is a linear one-class machine, which bridle does not have"),
+        ("-s 21 -R", "-s 21 has an offset of its own"), ("-s 21 -n x", "-n: expected a number"),
         ("-n 0.5", "one-class"), ("-s 13 -p x", "-p: expected a number"),
         ("-s 99", "no solver of LIBLINEAR's"),
         ("-s x", "-s: expected the number of a solver"), ("-B x", "-B: expected a number"),

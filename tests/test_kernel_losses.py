@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle.problems.kernel import Expansion
-from bridle.problems.one_class import OneClassProblem
 from scipy.optimize import minimize
 from sklearn import svm
 
@@ -17,7 +16,7 @@ import reference
 from matrix import targets_of
 
 BIASES = ("none", "regularised", "free")
-LOSSES = [name for name in reference.LOSSES if name not in ("logistic", "perceptron")]
+LOSSES = [name for name in reference.LOSSES if name not in ("logistic", "perceptron", "one_class")]
 STORAGES = [np.ascontiguousarray, sp.csr_matrix]
 
 
@@ -120,7 +119,10 @@ def test_what_kernel_machines_have_no_loss_for():
 def one_class(nu=0.3, *, kernel="rbf", dtype=np.float64, storage=np.ascontiguousarray, n=150):
     X, _ = make_data(n, dtype=dtype)
     weight = np.random.default_rng(3).integers(0, 4, size=n) * 0.7
-    return OneClassProblem(storage(X), nu, kernel=kernel, coef0=1.0, sample_weight=weight)
+    return bridle.KernelProblem(
+        storage(X), None, loss=bridle.OneClass(nu), bias="free", kernel=kernel, coef0=1.0,
+        sample_weight=weight,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -180,4 +182,4 @@ def test_one_class_refuses_what_is_no_share():
     X, _ = make_data(30)
     for nu in (0.0, 1.1, np.nan):
         with pytest.raises(ValueError, match="nu must be above 0"):
-            OneClassProblem(X, nu)
+            bridle.KernelProblem(X, None, loss=bridle.OneClass(nu), bias="free")

@@ -10,11 +10,12 @@ namespace {
 std::unique_ptr<DualCoordinateDescent>
 make_dcd(const PyRows &rows, const PyLoss &loss, Vector<double> signed_cost,
          Vector<double> squared_norms, Vector<double> alpha, double bias, double bias_precision,
-         int64_t n_blocks, int n_threads, const Targets &targets) {
+         int64_t n_blocks, int n_threads, const Targets &targets, double pull) {
   const RowSides sides = row_sides(rows, signed_cost, squared_norms, targets);
   expect_size(alpha, n_rows(rows), "alpha");
   check_blocks(n_blocks);
-  const DcdSettings settings{bias, bias_precision, n_blocks, n_threads, rows.columns_in_order()};
+  const DcdSettings settings{bias,      bias_precision,          n_blocks,
+                             n_threads, rows.columns_in_order(), pull};
   return make_descent<DualCoordinateDescent, DcdOn>(rows, loss, sides, alpha.data(), settings);
 }
 
@@ -75,7 +76,7 @@ void bind_dcd(nb::module_ &m) {
   m.def("dual_coordinate_descent", &make_dcd, nb::arg("rows"), nb::arg("loss"),
         nb::arg("signed_cost"), nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("bias"),
         nb::arg("bias_precision"), nb::arg("n_blocks"), nb::arg("n_threads"),
-        nb::arg("targets") = nb::none(), nb::keep_alive<0, 1>());
+        nb::arg("targets") = nb::none(), nb::arg("pull") = 0.0, nb::keep_alive<0, 1>());
   bind_dcd_part(m);
   bind_streamed_dcd(m);
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from bridle import KernelProblem, LinearProblem, Loss, PenalisedProblem
 from bridle.errors import DeviceError
+from bridle.objective.bias import Bias
 from bridle.objective.losses import LOSSES
 from bridle.problems.base import WEIGHTS, Problem
 from bridle.rows.cluster.rows import ClusterRows
@@ -36,8 +37,12 @@ class Elsewhere(LinearProblem):
         return frozenset({WEIGHTS, *self.home})
 
 
+def _bias(loss: Loss) -> Bias:
+    return "free" if loss.one_class else "none"
+
+
 def _elsewhere(loss: Loss, home: frozenset[str]) -> Problem:
-    problem = Elsewhere(X, Y, loss=loss)
+    problem = Elsewhere(X, Y, loss=loss, bias=_bias(loss))
     problem.home = home
     return problem
 
@@ -50,12 +55,12 @@ def _on_gpu(loss: Loss) -> Problem:
 
 # A problem of each loss, wherever its rows are: its maker refuses what is not there.
 PLACES: dict[str, Callable[[Loss], Problem]] = {
-    "memory": lambda loss: LinearProblem(X, Y, loss=loss),
+    "memory": lambda loss: LinearProblem(X, Y, loss=loss, bias=_bias(loss)),
     "disk": lambda loss: _elsewhere(loss, DiskRows.offers),
     "cluster": lambda loss: _elsewhere(loss, ClusterRows.offers),
     "GPU": _on_gpu,
     "l1": lambda loss: PenalisedProblem(X, Y, loss=loss),
-    "kernel": lambda loss: KernelProblem(X, Y, loss=loss),
+    "kernel": lambda loss: KernelProblem(X, Y, loss=loss, bias=_bias(loss)),
 }
 
 

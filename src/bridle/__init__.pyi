@@ -15,6 +15,7 @@ from bridle.estimators.base import GapWarning as GapWarning
 from bridle.estimators.chain import ChainSVM as ChainSVM
 from bridle.estimators.kernel_function import SVR as SVR
 from bridle.estimators.kernel_function import OneClassSVM as OneClassSVM
+from bridle.estimators.one_class import LinearOneClassSVM as LinearOneClassSVM
 from bridle.estimators.linear import LinearSVC as LinearSVC
 from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
 from bridle.estimators.logistic import LogisticRegression as LogisticRegression
@@ -57,6 +58,7 @@ from bridle.objective.losses import EpsilonInsensitive as EpsilonInsensitive
 from bridle.objective.losses import Hinge as Hinge
 from bridle.objective.losses import Huber as Huber
 from bridle.objective.losses import Logistic as Logistic
+from bridle.objective.losses import OneClass as OneClass
 from bridle.objective.losses import Loss as Loss
 from bridle.objective.losses import PerceptronLoss as PerceptronLoss
 from bridle.objective.losses import Pinball as Pinball

@@ -52,6 +52,7 @@ struct DcdSettings {
   int64_t n_blocks;      // 1: one row at a time
   int n_threads;
   bool columns_in_order = false; // of each row
+  double pull = 0;               // what a free bias wants sum alpha_i y_i to be
 };
 
 template <RowsLike Rows> class DcdOn final : public DualCoordinateDescent {
@@ -77,6 +78,7 @@ public:
       state_.first = FirstEpoch::of(rows_.size(), state_.mean_cost, state_.mean_norm);
     else
       start_from(start_alpha, settings.n_threads);
+    state_.bias.add(-settings.pull);
     state_.bias.start(state_.sigma(rows_.size() / 10));
   }
 

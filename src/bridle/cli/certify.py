@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from bridle.cli.shared import (
@@ -22,6 +23,11 @@ from bridle.cli.shared import (
     size_report,
     threads_option,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from bridle.data.reading import Data
+
+CERTIFIED = ("linear", "regression", "linear-one-class")
 
 
 @click.command()
@@ -50,9 +56,10 @@ def certify(
     """
     clock = Clock()
     with clock.timing("read"):
-        fitted = read_model(model, ("linear", "regression"))
-        rows = read(data, threads, fitted, label_column=label_column)
-        X, y = rows.X, rows.y
+        fitted = read_model(model, CERTIFIED)
+        labels = fitted.kind != "linear-one-class"
+        rows = read(data, threads, fitted, label_column=label_column, labels=labels)
+        X, y = rows.X, labels_for(fitted, rows)
     from bridle.fitting.certification import certify_model
     from bridle.matrix.fingerprint import fingerprint
     from bridle.objective.certificate import total
@@ -61,7 +68,7 @@ def certify(
     same = fingerprint(X, y) == fitted.fingerprint if fitted.fingerprint else None
     with clock.timing("certify"), reported():
         certificates = certify_model(sized, X, y, max_seconds=max_seconds, n_threads=threads)
-        measured = sized.measures(sized.predict(X, n_threads=threads), y)
+        measured = sized.measures(sized.predict(X, n_threads=threads), rows.y)
     whole = total(certificates)
     objective = fitted.objective
     report = {
@@ -93,3 +100,10 @@ def certify(
     claimed = fitted.certificate.relative_gap
     if math.isfinite(claimed):  # an imported model claims nothing
         click.echo(f"the file itself says {claimed:.2e}")
+
+
+def labels_for(model: Any, rows: Data) -> Any:
+    """Those of the file, or of one class, which looks at none, what stands for them."""
+    import numpy as np
+
+    return np.ones(rows.X.shape[0]) if model.kind == "linear-one-class" else rows.y

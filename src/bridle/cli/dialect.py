@@ -11,6 +11,7 @@ A pure translation of the command line, before it is read. Any of LIBLINEAR's on
     -s 5, 6    --loss squared_hinge, logistic, each with --penalty l1
     -s 11, 12  --loss squared_epsilon_insensitive:epsilon=p, where -p is 0.1 unless given
     -s 13      --loss epsilon_insensitive:epsilon=p
+    -s 21      --loss one_class:nu=n, where -n is 0.5 unless given
     -B b       --bias regularised --bias-scale b; none for b <= 0
     -R         --bias free                   -W file  the same
     -b 1       --probability platt; with -s 0, 6 and 7 nothing, whose probabilities are their own
@@ -21,13 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MISSING = {21: "a linear one-class machine"}
 LOSSES = {
     0: "logistic", 1: "squared_hinge", 2: "squared_hinge", 3: "hinge", 4: "hinge",
     5: "squared_hinge", 6: "logistic", 7: "logistic",
     11: "squared_epsilon_insensitive", 12: "squared_epsilon_insensitive",
-    13: "epsilon_insensitive",
+    13: "epsilon_insensitive", 21: "one_class",
 }  # fmt: skip
+ONE_CLASS = 21
 OF_TARGETS, WITH_L1 = frozenset({11, 12, 13}), frozenset({5, 6})
 WITH_VALUE, WITHOUT = frozenset("sBevpnwb"), frozenset("CRq")
 
@@ -74,7 +75,7 @@ def translate(arguments: list[str]) -> Translation:
     if set(given) == {"q"} and not weights:
         return Translation(["--quiet", *rest], [])
     number = _number_of(given.get("s", "1"))
-    native = [*_solver(number, given), *_bias(given), *weights, *_others(number, given)]
+    native = [*_solver(number, given), *_bias(number, given), *weights, *_others(number, given)]
     return Translation([*native, *rest], native)
 
 
@@ -84,16 +85,17 @@ def _number_of(text: str) -> int:
     except ValueError:
         raise DialectError(f"-s: expected the number of a solver, found {text!r:.20}") from None
     if number not in LOSSES:
-        lacks = f"{MISSING[number]}, which bridle does not have" if number in MISSING else ""
-        what = lacks or "no solver of LIBLINEAR's"
-        raise DialectError(f"-s {number} is {what}; bridle has -s {', '.join(map(str, LOSSES))}")
+        known = ", ".join(map(str, LOSSES))
+        raise DialectError(f"-s {number} is no solver of LIBLINEAR's: it has -s {known}")
     return number
 
 
 def _solver(number: int, given: dict[str, str]) -> list[str]:
-    if "n" in given:
-        raise DialectError("-n is for one-class machines, -s 21")
     loss = LOSSES[number]
+    if number == ONE_CLASS:
+        loss += f":nu={_number('-n', given.get('n', '0.5'))!r}"
+    elif "n" in given:
+        raise DialectError("-n is for the one-class machine, -s 21")
     if number in OF_TARGETS:
         loss += f":epsilon={_number('-p', given.get('p', '0.1'))!r}"
     elif "p" in given:
@@ -102,7 +104,11 @@ def _solver(number: int, given: dict[str, str]) -> list[str]:
     return ["--loss", loss, *(["--penalty", "l1"] if number in WITH_L1 else []), *jointly]
 
 
-def _bias(given: dict[str, str]) -> list[str]:
+def _bias(number: int, given: dict[str, str]) -> list[str]:
+    if number == ONE_CLASS:
+        if "B" in given or "R" in given:
+            raise DialectError("-s 21 has an offset of its own: leave out -B and -R")
+        return []
     scale = _number("-B", given.get("B", "-1"))
     if "R" in given:
         if scale <= 0:

@@ -364,8 +364,9 @@ class TrainOptions:
 
     @property
     def intercept(self) -> Any:
-        """Unless it is said, that of SVC for kernels, of LinearSVC else."""
-        return self.bias or ("free" if self.kernel is not None else "regularised")
+        """Unless it is said, that of SVC for kernels, of LinearSVC else; of one class an offset."""
+        free = self.kernel is not None or self.one_class
+        return self.bias or ("free" if free else "regularised")
 
     @property
     def offers(self) -> frozenset[str]:
@@ -395,6 +396,13 @@ class TrainOptions:
         return make_loss(self.loss).residual
 
     @property
+    def one_class(self) -> bool:
+        """Whether labels are not looked at."""
+        from bridle.cli.settings import make_loss
+
+        return make_loss(self.loss).one_class
+
+    @property
     def ways(self) -> list[str]:
         """Which of the ways in `bridle.fitting.refusals` this is."""
         if self.stream:
@@ -405,6 +413,7 @@ class TrainOptions:
             "validation": self.validating,
             "kernel": self.kernel is not None,
             "targets": self.of_targets,
+            "one_class": self.one_class,
             "crammer_singer": self.way == "crammer_singer",
             "pairs": self.way != "ovr",
             "penalised": self.penalty != "l2",

@@ -120,7 +120,7 @@ loss_option = click.option(
     "--loss", default="hinge", show_default=True, metavar="NAME[:KEY=VALUE]",
     help="Of labels: hinge, squared_hinge, logistic, smoothed_hinge:gamma=1. Of numbers: "
     "epsilon_insensitive:epsilon=0.1, squared_epsilon_insensitive, pinball:quantile=0.5, squared, "
-    "huber:delta=1.",
+    "huber:delta=1. Without labels: one_class:nu=0.5.",
 )  # fmt: skip
 bias_option = click.option(
     "--bias", type=click.Choice(["none", "regularised", "free"]), default="regularised",
@@ -432,7 +432,7 @@ def measured(name: str, value: float | None) -> str:
     """The value of a measure of this name, if there is one."""
     if value is None:
         return ""
-    return percent(value) if name.startswith("error") else f"{value:.6g}"
+    return percent(value) if name.startswith(("error", "outside")) else f"{value:.6g}"
 
 
 def percent(rate: float | None) -> str:

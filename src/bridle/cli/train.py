@@ -63,6 +63,7 @@ Examples:
   bridle train --dask tcp://scheduler:8786 rows/*.arrow news.model
   bridle train houses.csv houses.model --label-column price --scale --loss huber:delta=0.5
   bridle train news.svm news.model --loss logistic --penalty l1
+  bridle train normal.svm normal.model --loss one_class:nu=0.05
   bridle train -s 3 -c 1 -B 1 news.svm news.model        (LIBLINEAR's options)
 """
 
@@ -93,11 +94,11 @@ class TrainCommand(click.Command):
 def train(ctx: click.Context, /, **given: Any) -> None:
     """Train on DATA (svmlight, .npz, .csv, .parquet, .arrow) and write MODEL with its certificate.
 
-    The --loss says what the labels are: of classes, or numbers to predict. Without MODEL it is
-    written beside the data, as DATA.model. Time limits and Ctrl-C end with the best model so far.
-    DATA = - learns online from svmlight lines on standard input. LIBLINEAR's options (-s, -p, -B,
-    -e, -v, -C, -wi, -q) are understood. On a cluster (--dask) DATA are .arrow files that all
-    workers can read, and what cannot be had there is refused, with a reason.
+    The --loss says what the labels are: of classes, numbers to predict, or not looked at. Without
+    MODEL it is written beside the data, as DATA.model. Time limits and Ctrl-C end with the best
+    model so far. DATA = - learns online from svmlight lines on standard input. LIBLINEAR's options
+    (-s, -p, -n, -B, -e, -v, -C, -wi, -q) are understood. On a cluster (--dask) DATA are .arrow
+    files that all workers can read, and what cannot be had there is refused, with a reason.
     """
     options = TrainOptions(**given)
     check_cost(options.C, options.lam)
@@ -183,7 +184,7 @@ def opened(options: TrainOptions, files: list[Path]) -> Iterator[OpenedRows]:
 def _read(options: TrainOptions, data: Path) -> OpenedRows:
     rows = read_arrays(
         data, options.threads, weights=True, label_column=options.label_column,
-        hash_bits=options.hash_bits,
+        hash_bits=options.hash_bits, labels=not options.one_class,
     )  # fmt: skip
     weight = rows.weight
     if options.row_weights is not None:
@@ -344,7 +345,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
 
 def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> Fit | RegressionFit:
     from bridle.fitting.fit import Extras, fit
-    from bridle.fitting.regression import fit_regression
+    from bridle.fitting.regression import fit_function
 
     calibration = None
     if options.probability is not None:
@@ -363,7 +364,7 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
         # On a cluster a certificate that only shows how it goes costs a pass: for those who look.
         blind = options.dask is not None and not sys.stderr.isatty() and options.trace is None
         task: Any = task_of(options)
-        found: Any = (fit_regression if task.loss.residual else fit)(
+        found: Any = (fit if task.loss.of_classes else fit_function)(
             given.rows, given.labels, sample_weight=given.weight, task=task,
             effort=effort_of(options, solver), extras=extras, watch=None if blind else watching,
         )  # fmt: skip

@@ -15,9 +15,14 @@ Truth = Callable[[Any], Any]
 
 
 def truth_of(loss: Loss, y: Any, data: Path) -> Truth:
-    """From the labels of any file like this one: -1 and +1, which is the larger; or the numbers."""
+    """From the labels of any file like this one: -1 and +1, which is the larger; or the numbers.
+
+    Of one class they do not count.
+    """
     import numpy as np
 
+    if loss.one_class:
+        return lambda values: np.ones(len(values))
     if loss.residual:
         return lambda values: np.asarray(values, np.float64)
     labels = np.unique(y)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
     from bridle.estimators.multiclass import MulticlassSVC as MulticlassSVC
     from bridle.estimators.multilabel import MultilabelSVC as MultilabelSVC
+    from bridle.estimators.one_class import LinearOneClassSVM as LinearOneClassSVM
     from bridle.estimators.online import OnlineSVC as OnlineSVC
     from bridle.estimators.rank import MultivariateSVC as MultivariateSVC
     from bridle.estimators.rank import RankSVM as RankSVM
@@ -30,6 +31,7 @@ _HOME = {
     "QuantileRegressor": "bridle.estimators.regression",
     "Ridge": "bridle.estimators.regression",
     "OnlineSVC": "bridle.estimators.online",
+    "LinearOneClassSVM": "bridle.estimators.one_class",
     "SVC": "bridle.estimators.svc",
     "SVR": "bridle.estimators.kernel_function",
     "OneClassSVM": "bridle.estimators.kernel_function",
@@ -48,6 +50,7 @@ __all__ = [
     "SVR",
     "ChainSVM",
     "GapWarning",
+    "LinearOneClassSVM",
     "LinearSVC",
     "LinearSVCCV",
     "LinearSVR",

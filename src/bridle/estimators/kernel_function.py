@@ -24,12 +24,12 @@ from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse
 from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.models.header import Objective
-from bridle.models.kernel_function import KernelRegressionModel, OneClassModel, above_boundary
+from bridle.models.kernel_function import KernelRegressionModel, OneClassModel
+from bridle.models.one_class import above_boundary
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction
-from bridle.objective.losses import EpsilonInsensitive
+from bridle.objective.losses import EpsilonInsensitive, OneClass
 from bridle.problems.kernel import KernelProblem
-from bridle.problems.one_class import OneClassProblem
 from bridle.rows.gram import expand
 from bridle.solvers import Solver
 from bridle.solvers.smo import Smo
@@ -345,10 +345,12 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         """Learn where the rows of X are; y is ignored."""
         X = validate_data(self, X, **MATRIX)
         weights = _weights(sample_weight, X.shape[0])
-        problem = OneClassProblem(
-            X, self.nu, sample_weight=weights, n_threads=self._threads, **self._choice
-        )
-        objective = Objective("one_class", 1.0, "free", parameters={"nu": problem.nu})
+        loss = OneClass(self.nu)
+        problem = KernelProblem(
+            X, None, loss=loss, bias="free", sample_weight=weights, n_threads=self._threads,
+            **self._choice,
+        )  # fmt: skip
+        objective = Objective(loss.name, 1.0, "free", parameters=loss.parameters)
         self._fit(X, weights, problem, objective)
         self._keep_offset()
         return self

@@ -25,10 +25,9 @@ from bridle.estimators.linear import MATRIX
 from bridle.fitting.fit import Extras
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
-from bridle.fitting.regression import fit_regression
+from bridle.fitting.regression import fit_function
 from bridle.matrix.arrays import Array
 from bridle.models.header import Objective
-from bridle.models.regression import RegressionModel
 from bridle.objective.bias import Bias
 from bridle.objective.losses import (
     EpsilonInsensitive,
@@ -49,43 +48,27 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 
-class LinearRegressor(Certified, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the regressors share. A subclass has its parameters, and says `_formula`.
-
-    Attributes
-    ----------
-    coef_, intercept_ : (n_features,) and a number.
-    dual_coef_ : (n_rows,), the dual variables: coef_ = dual_coef_ @ X at the optimum.
-    certificate_, dual_gap_ : primal and dual value, and their difference; `trace_`: how they came
-        about. n_iter_, status_, message_, solver_ : how the fit ended.
-    """
+class OneFunction(Certified, BaseEstimator):  # type: ignore[misc]
+    """What estimators of one function share. A subclass has its parameters, and says `_formula`."""
 
     coef_: Array
-    intercept_: float
+    intercept_: Any
     solver: str | Solver
     tol: float
-    fit_intercept: bool
     max_iter: int
     max_seconds: float | None
     random_state: Any
     verbose: int
     callback: Callback | None = None
     intercept_scaling: float = 1.0
-    _model_kind = "regression"
 
     def _formula(self) -> tuple[float, Loss, Bias]:
         """C, the loss and the kind of intercept."""
         raise NotImplementedError
 
-    @interruptible
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | float | None = None
-    ) -> Any:
-        """Learn to predict y. X may be rows on disk or on a cluster, which bring their targets."""
-        if not (is_stored(X) or is_remote(X)):
-            X, y = validate_data(self, X, y, y_numeric=True, **MATRIX)
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         C, loss, bias = self._formula()
-        found = fit_regression(
+        found = fit_function(
             X, y, sample_weight=sample_weight,
             task=Task(C, loss, bias, self.intercept_scaling),
             effort=Effort(
@@ -100,28 +83,30 @@ class LinearRegressor(Certified, RegressorMixin, BaseEstimator):  # type: ignore
         self._keep_proof(found.solution)
         if found.solution.certificate.relative_gap > self.tol:
             message = advised(self.message_, self.status_)
-            warnings.warn(GapWarning(message, self.certificate_, self.tol), stacklevel=3)
+            warnings.warn(GapWarning(message, self.certificate_, self.tol), stacklevel=4)
         return self
 
     def _stop(self) -> Stop:
         stop = Gap(self.tol) | Epochs(self.max_iter)
         return stop if self.max_seconds is None else stop | Seconds(self.max_seconds)
 
-    def predict(self, X: Any) -> Array:
+    def _values(self, X: Any) -> Array:
         """w.x + b of each row."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **MATRIX)
-        intercept = np.array([float(self.intercept_)])
-        scores = function_scores(X, np.atleast_2d(self.coef_), intercept, self._threads)
+        scores = function_scores(
+            X, np.atleast_2d(self.coef_), np.array([float(np.ravel(self.intercept_)[0])]),
+            self._threads,
+        )  # fmt: skip
         return np.ascontiguousarray(scores[:, 0])
 
-    def to_model(self) -> RegressionModel:
+    def to_model(self) -> Any:
         """For `save_model`: the weights, what they prove, and of which data."""
         check_is_fitted(self)
         return self._model
 
     @classmethod
-    def from_model(cls, model: RegressionModel) -> Self:
+    def from_model(cls, model: Any) -> Self:
         """A fitted estimator with these weights, which predicts without having seen any data."""
         estimator = cls()
         estimator.set_params(**cls._parameters_of(model.objective))
@@ -133,7 +118,7 @@ class LinearRegressor(Certified, RegressorMixin, BaseEstimator):  # type: ignore
         """Those that make this objective; ValueError if none do."""
         raise NotImplementedError
 
-    def _keep_model(self, model: RegressionModel) -> None:
+    def _keep_model(self, model: Any) -> None:
         self._model, self.n_features_in_ = model, model.n_features
         self.coef_, self.intercept_ = model.coef, model.intercept
         self.certificate_ = model.certificate
@@ -144,6 +129,34 @@ class LinearRegressor(Certified, RegressorMixin, BaseEstimator):  # type: ignore
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class LinearRegressor(RegressorMixin, OneFunction):  # type: ignore[misc]
+    """What the regressors share.
+
+    Attributes
+    ----------
+    coef_, intercept_ : (n_features,) and a number.
+    dual_coef_ : (n_rows,), the dual variables: coef_ = dual_coef_ @ X at the optimum.
+    certificate_, dual_gap_ : primal and dual value, and their difference; `trace_`: how they came
+        about. n_iter_, status_, message_, solver_ : how the fit ended.
+    """
+
+    fit_intercept: bool
+    _model_kind = "regression"
+
+    @interruptible
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | float | None = None
+    ) -> Any:
+        """Learn to predict y. X may be rows on disk or on a cluster, which bring their targets."""
+        if not (is_stored(X) or is_remote(X)):
+            X, y = validate_data(self, X, y, y_numeric=True, **MATRIX)
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> Array:
+        """w.x + b of each row."""
+        return self._values(X)
 
 
 class LinearSVR(LinearRegressor):

@@ -5,7 +5,7 @@
     onnx           for onnxruntime and whatever else runs ONNX               written
     scikit-learn   a fitted LinearSVC: `to_sklearn`, `from_sklearn`          both ways
 
-A format is a module with `write(path, model)`; one that is read too has `read(path, C, epsilon)`
+A format is a module with `write(path, model)`; one that is read too has `read(path, C, **further)`
 and a BEGIN by which its files are recognised. Whatever is wrong with a file ends in ModelError,
 which names the line. Other tools' files hold no certificate: that of an imported model has an
 infinite gap, until `certify` proves a better one.
@@ -58,11 +58,13 @@ def export_model(path: StrPath, model: Any, format: str | None = None) -> None:
     importlib.import_module(FORMATS[name]).write(path, held)
 
 
-def import_model(path: StrPath, C: float = 1.0, *, epsilon: float | None = None) -> Any:
+def import_model(
+    path: StrPath, C: float = 1.0, *, epsilon: float | None = None, nu: float | None = None
+) -> Any:
     """Read a model of LIBLINEAR or SVM-light; which of them it is, its first line tells.
 
-    C, and epsilon of a regression: what it was trained with, which these files do not say;
-    `certify` needs it.
+    C, and epsilon of a regression, or instead the nu of one class: what it was trained with, which
+    these files do not say; `certify` needs it.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def import_model(path: StrPath, C: float = 1.0, *, epsilon: float | None = None)
         begin = file.read(64)
     for module in map(importlib.import_module, FORMATS.values()):
         if hasattr(module, "BEGIN") and begin.startswith(module.BEGIN):
-            return module.read(path, C, epsilon)
+            return module.read(path, C, epsilon=epsilon, nu=nu)
     first = begin.partition(b"\n")[0][:40].decode("latin-1")
     raise ModelError(
         f"{os.fsdecode(path)}:1: expected a model of LIBLINEAR ('solver_type ...') or of SVM-light "

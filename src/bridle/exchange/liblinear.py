@@ -10,8 +10,9 @@
     ...                              one column for each class, or a single one for two classes,
                                      positive for the first label (Crammer & Singer: two)
 
-A regression (L2R_L1LOSS_SVR_DUAL, ...) has no line of labels, and one column. What it was trained
-with, C and epsilon, the file does not say. The constant feature is part of |w|^2 in LIBLINEAR's
+A regression (L2R_L1LOSS_SVR_DUAL, ...) has no line of labels, and one column. So has ONECLASS_SVM,
+which has no bias and says rho, on a line of its own after that of the bias. What it was trained
+with, C, epsilon or nu, the file does not say. The constant feature is part of |w|^2 in LIBLINEAR's
 objective: bridle's regularised bias.
 """
 
@@ -27,13 +28,15 @@ from bridle.matrix.arrays import Array
 from bridle.models.calibration import own_probabilities
 from bridle.models.header import Objective
 from bridle.models.linear import LinearModel
-from bridle.models.regression import RegressionModel
+from bridle.models.one_class import LinearOneClassModel
+from bridle.models.regression import LinearFunction, RegressionModel
+from bridle.objective.certificate import Certificate
 from bridle.objective.losses import loss_from
 from numpy.typing import NDArray
 
 BEGIN = b"solver_type "
 
-# solver_type -> loss. The other type is the one-class machine.
+# solver_type -> loss.
 LOSSES = {
     "L2R_L2LOSS_SVC_DUAL": "squared_hinge",
     "L2R_L2LOSS_SVC": "squared_hinge",
@@ -46,7 +49,10 @@ LOSSES = {
     "L2R_L2LOSS_SVR": "squared_epsilon_insensitive",
     "L2R_L2LOSS_SVR_DUAL": "squared_epsilon_insensitive",
     "L2R_L1LOSS_SVR_DUAL": "epsilon_insensitive",
+    "ONECLASS_SVM": "one_class",
 }
+# Of one class no objective is known to be above any number.
+UNBOUNDED = Certificate(float("inf"), float("-inf"), "dual-solver")
 
 
 def _l1_ratio(name: str) -> float:
@@ -61,7 +67,7 @@ NAMES = {
 
 def write(path: StrPath, model: Any) -> None:
     """For liblinear-predict and its kin."""
-    if not isinstance(model, LinearModel | RegressionModel):
+    if not isinstance(model, LinearModel | LinearFunction):
         raise ModelError(f"LIBLINEAR has linear models only, this one is of kind {model.kind!r}")
     objective = model.objective
     formula = objective.loss, objective.l1_ratio
@@ -78,12 +84,14 @@ def write(path: StrPath, model: Any) -> None:
         elif len(coef) == 1:
             labels = labels[::-1]  # the score is positive for the first label
     scale = objective.bias_scale if objective.bias == "regularised" else 1.0
-    has_bias = bool(intercept.any())
+    of_one_class = isinstance(model, LinearOneClassModel)
+    has_bias = bool(intercept.any()) and not of_one_class
     rows = [*coef.T.tolist(), *([(intercept / scale).tolist()] if has_bias else [])]
     header = [
         f"solver_type {name}", f"nr_class {2 if labels is None else len(labels)}",
         *([] if labels is None else [f"label {' '.join(map(str, labels))}"]),
-        f"nr_feature {model.n_features}", f"bias {scale if has_bias else -1.0:.17g}", "w",
+        f"nr_feature {model.n_features}", f"bias {scale if has_bias else -1.0:.17g}",
+        *([f"rho {-intercept[0]:.17g}"] if of_one_class else []), "w",
     ]  # fmt: skip
     with replacing(path) as file:
         file.write("".join(line + "\n" for line in header).encode())
@@ -91,9 +99,9 @@ def write(path: StrPath, model: Any) -> None:
             file.write((" ".join(map(repr, row)) + "\n").encode())
 
 
-def _functions(model: LinearModel | RegressionModel) -> tuple[Array, Array]:
+def _functions(model: LinearModel | LinearFunction) -> tuple[Array, Array]:
     """Weights and intercepts, a row for each function."""
-    if isinstance(model, RegressionModel):
+    if isinstance(model, LinearFunction):
         return model.coef[None], np.array([model.intercept])
     if model.multi_class == "ovo":
         raise ModelError("LIBLINEAR has one function for each class; this model has pairs of them")
@@ -106,24 +114,31 @@ def _functions(model: LinearModel | RegressionModel) -> tuple[Array, Array]:
 
 
 def read(
-    path: StrPath, C: float = 1.0, epsilon: float | None = None
-) -> LinearModel | RegressionModel:
-    """A model that liblinear-train wrote. epsilon: of a regression, what it was trained with."""
+    path: StrPath, C: float = 1.0, epsilon: float | None = None, nu: float | None = None
+) -> LinearModel | LinearFunction:
+    """A model that liblinear-train wrote.
+
+    epsilon, nu: of a regression and of one class, what they were trained with.
+    """
     lines = Lines(path)
     header = _header(lines)
     name, labels, bias = header["solver_type"], header.get("labels", []), header["bias"]
-    jointly, of_targets = name == "MCSVM_CS", loss_from(LOSSES[name]).residual
-    n_columns = 1 if of_targets or (len(labels) == 2 and not jointly) else len(labels)
+    jointly, alone = name == "MCSVM_CS", not loss_from(LOSSES[name]).of_classes
+    n_columns = 1 if alone or (len(labels) == 2 and not jointly) else len(labels)
     table = _weights(lines, header["nr_feature"] + (bias >= 0), n_columns)
     intercept = table[-1] * bias if bias >= 0 else np.zeros(table.shape[1])
     coef = table[:-1].T if bias >= 0 else table.T
+    info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
+    if name == "ONECLASS_SVM":
+        objective = Objective("one_class", 1.0, "free", parameters=_nu(lines.name, nu))
+        return LinearOneClassModel(
+            np.ascontiguousarray(coef[0]), -header["rho"], objective, UNBOUNDED, "", 0, info=info
+        )
     objective = Objective(
         LOSSES[name], C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
-        parameters=_parameters(lines.name, epsilon) if of_targets else {},
-        l1_ratio=_l1_ratio(name),
+        parameters=_parameters(lines.name, epsilon) if alone else {}, l1_ratio=_l1_ratio(name),
     )  # fmt: skip
-    info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
-    if of_targets:
+    if alone:
         return RegressionModel(
             np.ascontiguousarray(coef[0]), float(intercept[0]), objective, UNCERTIFIED, "", 0,
             info=info,
@@ -160,16 +175,26 @@ def _parameters(name: str, epsilon: float | None) -> dict[str, float]:
     return {"epsilon": float(epsilon)}
 
 
+def _nu(name: str, nu: float | None) -> dict[str, float]:
+    if nu is None:
+        raise ModelError(
+            f"{name}:1: a one-class machine, whose file does not say the nu of its training: give "
+            "it (-n), certificates need it"
+        )
+    return {"nu": float(nu)}
+
+
 def _header(lines: Lines) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    wanted = ("solver_type", "nr_class", "label", "nr_feature", "bias")
+    wanted = ("solver_type", "nr_class", "label", "nr_feature", "bias", "rho")
     while True:
         expected = f"one of {', '.join(key for key in wanted if key not in found)} or w"
         key, _, text = lines.next(expected).partition(" ")
-        of_targets = loss_from(LOSSES[found.get("solver_type", "MCSVM_CS")]).residual
-        if key == "w" and all(key in found or (key == "label" and of_targets) for key in wanted):
+        loss = loss_from(LOSSES[found.get("solver_type", "MCSVM_CS")])
+        needless = {"label": not loss.of_classes, "rho": not loss.one_class}
+        if key == "w" and all(key in found or needless.get(key) for key in wanted):
             return found
-        if key not in wanted or key in found:
+        if key not in wanted or key in found or (key == "rho" and not loss.one_class):
             lines.fail(expected, repr(key[:40]))
         found[key] = text.strip()
         if key == "solver_type" and found[key] not in LOSSES:
@@ -178,7 +203,7 @@ def _header(lines: Lines) -> dict[str, Any]:
             found[key] = lines.count_in(text, "two classes or more", least=2)
         elif key == "nr_feature":
             found[key] = lines.count_in(text, "a number of features")
-        elif key == "bias":
+        elif key in ("bias", "rho"):
             found[key] = lines.number_in(text, "a number")
         elif key == "label":
             labels = [lines.number_in(word, "integer labels") for word in text.split()]

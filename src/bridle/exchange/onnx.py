@@ -9,6 +9,7 @@
              scores         double, (rows,) for two classes, else (rows, classes)
              probabilities  double, (rows, classes), of a model that has them
              prediction     double, (rows,): all that a regression has
+    of one class: label, 1 or -1, and scores, not negative where rows belong
 
 All is computed in double precision, as bridle does: the labels agree but where two scores differ
 by rounding alone. What a model has and ONNX has not is an error; nothing is left out.
@@ -25,7 +26,8 @@ from bridle.models.calibration import SigmoidMap, calibrator_from
 from bridle.models.deciding import pairs
 from bridle.models.kernel import KernelModel
 from bridle.models.linear import LinearModel
-from bridle.models.regression import RegressionModel
+from bridle.models.one_class import BOUNDARY
+from bridle.models.regression import LinearFunction, RegressionModel
 from numpy.typing import NDArray
 
 OPSET = 13
@@ -69,7 +71,7 @@ class Graph:
 
 def build(model: Any) -> Any:
     """The model as an onnx.ModelProto."""
-    if not isinstance(model, LinearModel | KernelModel | RegressionModel):
+    if not isinstance(model, LinearModel | KernelModel | LinearFunction):
         raise ModelError(
             f"models of kind {model.kind!r} do not go to ONNX: classifiers and regressions do"
         )
@@ -79,8 +81,7 @@ def build(model: Any) -> Any:
     except ImportError:
         raise ModelError("writing ONNX needs onnx: pip install 'bridle[onnx]'") from None
     graph = Graph(onnx)
-    of_numbers = isinstance(model, RegressionModel)
-    outputs = (add_regression if of_numbers else add_classifier)(graph, "X", model)
+    outputs = _added(graph, model)
     made = helper.make_model(
         helper.make_graph(
             graph.nodes, "bridle",
@@ -93,6 +94,15 @@ def build(model: Any) -> Any:
     )  # fmt: skip
     checker.check_model(made)
     return made
+
+
+def _added(graph: Graph, model: Any) -> dict[str, tuple[int, list[Any]]]:
+    """What the model says of rows, whatever it is."""
+    if isinstance(model, RegressionModel):
+        return add_regression(graph, "X", model)
+    return (add_one_class if isinstance(model, LinearFunction) else add_classifier)(
+        graph, "X", model
+    )
 
 
 def add_classifier(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, list[Any]]]:
@@ -121,10 +131,25 @@ def add_classifier(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, 
 
 def add_regression(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, list[Any]]]:
     """Nodes for the numbers that a regression predicts."""
-    doubles = graph.cast(rows, "DOUBLE")
-    column = graph("Add", graph("MatMul", doubles, model.coef[:, None]), model.intercept)
-    graph("Squeeze", column, np.array([1]), output="prediction")
+    graph("Squeeze", _column(graph, rows, model), np.array([1]), output="prediction")
     return {"prediction": (graph.onnx.TensorProto.DOUBLE, ["rows"])}
+
+
+def add_one_class(graph: Graph, rows: str, model: Any) -> dict[str, tuple[int, list[Any]]]:
+    """Nodes for who belongs."""
+    values = graph("Squeeze", _column(graph, rows, model), np.array([1]))
+    above = graph("Greater", graph("Abs", values), BOUNDARY * abs(model.intercept))
+    scores = graph("Where", above, values, 0.0, output="scores")
+    inside = graph("GreaterOrEqual", scores, 0.0)
+    graph("Where", inside, np.array([1]), np.array([-1]), output="label")
+    types = graph.onnx.TensorProto
+    return {"label": (types.INT64, ["rows"]), "scores": (types.DOUBLE, ["rows"])}
+
+
+def _column(graph: Graph, rows: str, model: Any) -> str:
+    """w.x + b of the one function."""
+    product = graph("MatMul", graph.cast(rows, "DOUBLE"), model.coef[:, None])
+    return graph("Add", product, model.intercept)
 
 
 def _function_scores(graph: Graph, rows: str, model: Any) -> str:

@@ -77,8 +77,8 @@ def write(path: StrPath, model: Any) -> None:
         file.write(rows)
 
 
-def read(path: StrPath, C: float = 1.0, epsilon: float | None = None) -> LinearModel | KernelModel:
-    """A model that svm_learn wrote; only classifiers are read, which have no epsilon."""
+def read(path: StrPath, C: float = 1.0, **others: float | None) -> LinearModel | KernelModel:
+    """A model that svm_learn wrote; only classifiers are read, which have no epsilon and no nu."""
     from bridle.data import SvmlightError, read_svmlight_bytes
 
     lines = Lines(path)

@@ -271,6 +271,8 @@ def path_points(
     Ends early if a solve stops short of its gap, since no interval follows from that one: it is
     then the last point.
     """
+    if problem.loss.one_class:
+        raise ValueError("a path over C needs labels: of one class C only makes the weights longer")
     if not problem.loss.certifiable:
         raise ValueError(f"a path needs a loss that can be certified, not {problem.loss.name}")
     at_once = isinstance(problem.rows, MemoryRows)

@@ -17,7 +17,7 @@ from bridle.fitting.problems import (
 )
 from bridle.matrix.labels import check_weights
 from bridle.models.deciding import is_joint
-from bridle.models.regression import RegressionModel
+from bridle.models.regression import LinearFunction
 from bridle.models.scaling import divided
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
@@ -97,7 +97,7 @@ def certify_weights(
 
 
 def certify_model(
-    model: LinearModel | RegressionModel,
+    model: LinearModel | LinearFunction,
     X: Any,
     y: ArrayLike | None = None,
     *,
@@ -119,8 +119,8 @@ def certify_model(
     """
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
-    if isinstance(model, RegressionModel):
-        return (_certify_regression(model, X, y, sample_weight, max_seconds, n_threads),)
+    if isinstance(model, LinearFunction):
+        return (_certify_function(model, X, y, sample_weight, max_seconds, n_threads),)
     if home_of(X) != MEMORY:
         return _certify_elsewhere(model, X, max_seconds)
     labels = np.asarray(y)
@@ -179,8 +179,8 @@ def _certify_elsewhere(model: LinearModel, X: Any, max_seconds: float) -> tuple[
     )
 
 
-def _certify_regression(
-    model: RegressionModel, X: Any, y: Any, sample_weight: Any, max_seconds: float,
+def _certify_function(
+    model: LinearFunction, X: Any, y: Any, sample_weight: Any, max_seconds: float,
     n_threads: int | None,
 ) -> Certificate:  # fmt: skip
     coef, objective = model.coef, model.objective

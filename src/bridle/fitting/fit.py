@@ -165,6 +165,8 @@ def fit(
     problems, once the classes are known.
     """
     check_multi_class(task.multi_class)
+    if loss_from(task.loss).one_class:
+        raise ValueError("the loss 'one_class' is of rows without labels: see LinearOneClassSVM")
     if loss_from(task.loss).residual:
         raise ValueError(
             f"the loss {loss_from(task.loss).name!r} is one of targets, not of classes: see "

@@ -115,6 +115,16 @@ WAYS: dict[str, Way] = {
         _same(_OF_CLASSES, "multi_class", "class_weight", "probability", "classes")
         | _same("is not there yet for numbers to predict", "epochs_a_priori", "kernel", "penalty"),
     ),
+    "one_class": Way(
+        "{name} {why}",
+        _same("is for rows with labels, which one class has not", "multi_class", "class_weight",
+              "probability", "classes", "penalty", "folds", "search_c", "epochs_a_priori",
+              "validation")
+        | _same("is not there for one class, whose weights would only be longer: nu takes its "
+                "place, --loss one_class:nu=0.1", "C", "lam")
+        | {"dask": "is not there for one class: its dual variables begin with a share of every "
+           "row, and the parts of a cluster begin with none"},
+    ),
     "crammer_singer": Way(
         '{name} needs one dual variable for each row, which multi_class="crammer_singer" does not '
         "have{why}",

@@ -1,9 +1,10 @@
-"""From rows and targets to a regression model and its certificate, wherever the rows are.
+"""From rows without classes to one function and its certificate, wherever the rows are.
 
     found = fit_regression(X, y, task=Task(C=0.1, loss=Pinball(0.9), bias="free"))
     found.model, found.solution.certificate
+    fit_function(X, task=Task(loss=OneClass(0.1), bias="free"))
 
-The task's loss is one of residuals: of w.x + b - t instead of y (w.x + b).
+The task's loss is one of residuals, of w.x + b - t instead of y (w.x + b), or that of one class.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from bridle.fitting.solutions import Solutions
 from bridle.matrix.door import readable
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.header import Objective
+from bridle.models.one_class import LinearOneClassModel
 from bridle.models.regression import RegressionModel
 from bridle.models.scaling import divided, largest_values
 from bridle.objective import answers
 from bridle.objective.losses import loss_from
 from bridle.problems.linear import LinearProblem
+from bridle.rows.base import SCORES
 from bridle.rows.homes import MEMORY, home_of
 from bridle.solving.many import Watcher
 from bridle.solving.solution import Solution
@@ -36,7 +39,7 @@ NO_CLASSES = Labels(np.empty(0), np.empty(0))
 
 
 class TargetProblem(Problems):
-    """The one problem of a regression."""
+    """The one problem of a regression, or of one class."""
 
     def __init__(
         self, rows: Any, targets: Any, task: Task, sample_weight: Any, effort: Effort
@@ -66,7 +69,7 @@ class TargetProblem(Problems):
 class RegressionFit:
     """What it leaves behind: the model, and how it came about."""
 
-    model: RegressionModel
+    model: RegressionModel | LinearOneClassModel
     solutions: Solutions
     problems: TargetProblem
     calibrated: None = None  # as of a Fit; nothing here is calibrated, or lost
@@ -95,11 +98,13 @@ class RegressionFit:
     def measures(self, n_threads: int | None = None) -> answers.Measures:
         """How far off the training rows are; nothing of rows that are not in memory."""
         problem = self.problem
-        if problem.targets is None:
+        if SCORES not in problem.rows.offers:
             return {}
         scores = self.solution.scores
         if not isinstance(scores, np.ndarray):
             scores = problem.scores(self.solution.w, self.solution.b)
+        if problem.targets is None:
+            return answers.of_one_class(self.model.decide(scores))
         return answers.of_numbers(scores, problem.targets, problem.loss)
 
 
@@ -125,15 +130,36 @@ def fit_regression(
     >>> bridle.fit_regression(X, y, task=task).model.predict([[3.0]]).round(1)
     array([6.])
     """
+    if not loss_from(task.loss).residual:
+        raise ValueError(f"the loss {loss_from(task.loss).name!r} is not one of targets")
+    return fit_function(
+        rows, targets, sample_weight=sample_weight, task=task, effort=effort, extras=extras,
+        watch=watch,
+    )  # fmt: skip
+
+
+def fit_function(
+    rows: Any,
+    targets: ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | float | None = None,
+    task: Task,
+    effort: Effort = Effort(),  # noqa: B008  (frozen)
+    extras: Extras = Extras(),  # noqa: B008  (frozen)
+    watch: Any = None,
+) -> RegressionFit:
+    """The same of any loss that is not one of classes; of one class there are no targets."""
     loss = loss_from(task.loss)
-    if not loss.residual:
-        raise ValueError(f"the loss {loss.name!r} is one of classes, not of targets")
+    if loss.of_classes:
+        raise ValueError(f"the loss {loss.name!r} is one of classes")
+    if loss.one_class:
+        targets = None
     home, sizes, name = home_of(rows), None, None
     if home == MEMORY:
         rows = readable(rows)
         sample_weight = row_weights(sample_weight, rows.shape[0])
-        if extras.scale and targets is not None:
-            name = fingerprint(rows, targets)
+        if extras.scale:
+            name = fingerprint(rows, np.ones(rows.shape[0]) if targets is None else targets)
             sizes = largest_values(rows)
             rows = divided(rows, sizes)
     problems = TargetProblem(rows, targets, task, sample_weight, effort)
@@ -178,10 +204,12 @@ def cross_validated_targets(
     return measures, worst
 
 
-def _model(problems: TargetProblem, solutions: Solutions, store_dual: bool) -> RegressionModel:
+def _model(
+    problems: TargetProblem, solutions: Solutions, store_dual: bool
+) -> RegressionModel | LinearOneClassModel:
     problem, (solution,), task = problems.base, solutions.solutions, problems.task
     fingerprint = problem.identity()
-    return RegressionModel(
+    return (LinearOneClassModel if problem.loss.one_class else RegressionModel)(
         np.asarray(solution.w), float(solution.b),
         Objective(
             problem.loss.name, float(problem.C), task.bias, float(task.bias_scale),

@@ -16,20 +16,13 @@ from bridle.matrix.door import as_matrix, check_matrix, is_sparse
 from bridle.matrix.threads import check_threads
 from bridle.models.header import Objective, certificates_from_json, certificates_to_json
 from bridle.models.kernel import support_from, support_parts
+from bridle.models.one_class import above_boundary
 from bridle.models.structural import finite_weights
 from bridle.objective.certificate import Certificate
 from bridle.objective.kernels import Kernel
 from bridle.objective.kernels.settling import check_storable, kernel_named
 from bridle.rows.gram import expand
 from numpy.typing import NDArray
-
-# Rows whose value is 0 but for this part of rho are on the boundary, and belong.
-BOUNDARY = 1e-8
-
-
-def above_boundary(values: Array, intercept: float) -> Array:
-    """f of a one-class machine, 0 on the boundary: the signs there are not those of rounding."""
-    return np.where(np.abs(values) <= BOUNDARY * abs(intercept), 0.0, values)
 
 
 @dataclass(frozen=True)

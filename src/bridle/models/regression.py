@@ -20,19 +20,11 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class RegressionModel:
-    """w.x + b, the certificate of its objective, and of which data.
+class LinearFunction:
+    """w.x + b, the certificate of its objective, and of which data: what both kinds have.
 
     fingerprint, n_rows: of the training data; "" and 0 if unknown. alpha: the dual variables that
     prove the certificate, if kept. info: anything else, as plain JSON.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> model = bridle.Ridge(alpha=1e-3).fit(X, [0.0, 2.0, 4.0]).to_model()
-    >>> type(model).__name__, model.predict([[3.0]]).round(1)
-    ('RegressionModel', array([6.]))
     """
 
     coef: Array
@@ -46,10 +38,9 @@ class RegressionModel:
     scale: Array | None = None  # see `bridle.models.scaling`; coef is for the data as they are
     info: dict[str, Any] = field(default_factory=dict)
 
-    kind: ClassVar[str] = "regression"
+    kind: ClassVar[str]
     widens: ClassVar[bool] = False
     needs_matrix: ClassVar[bool] = False
-    names: ClassVar[None] = None  # of labels, which numbers are not
 
     def __post_init__(self) -> None:
         finite_weights(self.coef)
@@ -68,7 +59,7 @@ class RegressionModel:
         """How many features the model knows."""
         return len(self.coef)
 
-    def resized(self, n_features: int) -> RegressionModel:
+    def resized(self, n_features: int) -> Self:
         """The same model for data of another width: further features have weight 0."""
         coef = np.zeros(n_features)
         kept = self.coef[:n_features]
@@ -76,34 +67,18 @@ class RegressionModel:
         scale = None if self.scale is None else resized(self.scale, n_features)
         return replace(self, coef=coef, scale=scale)
 
-    def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """The number of each row."""
+    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """w.x + b of each row."""
         X = as_matrix(X)
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
         scores = function_scores(X, self.coef[None], np.array([self.intercept]), n_threads)
         return np.ascontiguousarray(scores[:, 0])
 
-    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """The number itself."""
-        return self.predict(X, n_threads=n_threads)
-
-    def decide(self, scores: Array) -> Array:
-        """What belongs to these numbers: they do."""
-        return scores
-
-    def strange(self, y: Any) -> NDArray[Any]:
-        """Labels that are none of the model's: any number is one."""
-        return np.asarray(y)[:0]
-
-    def measures(self, said: Array, truth: Any) -> answers.Measures:
-        """How far off these predictions are."""
-        return answers.of_numbers(said, truth, self.objective.formula)
-
     def __repr__(self) -> str:
         return (
-            f"RegressionModel({self.n_features} features, {self.objective}, certified relative gap "
-            f"{self.certificate.relative_gap:.1e})"
+            f"{type(self).__name__}({self.n_features} features, {self.objective}, certified "
+            f"relative gap {self.certificate.relative_gap:.1e})"
         )
 
     def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -131,3 +106,36 @@ class RegressionModel:
             scale=finite_weights(arrays["scale"]) if "scale" in arrays else None,
             zero_based=bool(fields["zero_based"]), info=dict(fields["info"]),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class RegressionModel(LinearFunction):
+    """w.x + b predicts a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> model = bridle.Ridge(alpha=1e-3).fit(X, [0.0, 2.0, 4.0]).to_model()
+    >>> type(model).__name__, model.predict([[3.0]]).round(1)
+    ('RegressionModel', array([6.]))
+    """
+
+    kind: ClassVar[str] = "regression"
+    names: ClassVar[None] = None  # of labels, which numbers are not
+
+    def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
+        """The number of each row."""
+        return self.decision_function(X, n_threads=n_threads)
+
+    def decide(self, scores: Array) -> Array:
+        """What belongs to these numbers: they do."""
+        return scores
+
+    def strange(self, y: Any) -> NDArray[Any]:
+        """Labels that are none of the model's: any number is one."""
+        return np.asarray(y)[:0]
+
+    def measures(self, said: Array, truth: Any) -> answers.Measures:
+        """How far off these predictions are."""
+        return answers.of_numbers(said, truth, self.objective.formula)

@@ -69,16 +69,19 @@ KERNEL_FUNCTION = table({
     "fingerprint": STRING, "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
 })  # fmt: skip
 
+LINEAR_FUNCTION = table({
+    "objective": OBJECTIVE, "certificates": CERTIFICATES, "fingerprint": STRING,
+    "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
+})  # fmt: skip
+
 HEADERS: dict[str, Check] = {
     "linear": table(CLASSIFIER, {"multi_class": word_of(*MULTI_CLASS), "n_features": COUNT}),
     "kernel": table(
         {**CLASSIFIER, "n_features": COUNT, "kernel": KERNEL},
         {"multi_class": word_of("ovr", "ovo")},
     ),
-    "regression": table({
-        "objective": OBJECTIVE, "certificates": CERTIFICATES, "fingerprint": STRING,
-        "n_rows": COUNT, "zero_based": BOOLEAN, "info": INFO,
-    }),
+    "regression": LINEAR_FUNCTION,
+    "linear-one-class": LINEAR_FUNCTION,
     "kernel-regression": KERNEL_FUNCTION,
     "one-class": KERNEL_FUNCTION,
     "ranking": table(
@@ -103,6 +106,9 @@ SUPPORT: Arrays = {
     "support": ("f", 2), "support_indptr": ("i", 1), "support_indices": ("i", 1),
     "support_values": ("f", 1),
 }  # fmt: skip
+WEIGHTS: Arrays = {
+    "coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1), "scale": ("f", 1),
+}  # fmt: skip
 FUNCTION: Arrays = {"coefficients": ("f", 1), "intercept": ("f", 1), **SUPPORT}
 
 ARRAYS: dict[str, Arrays] = {
@@ -114,9 +120,7 @@ ARRAYS: dict[str, Arrays] = {
         "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), **SUPPORT,
     },
     "kernel-regression": FUNCTION, "one-class": FUNCTION,
-    "regression": {
-        "coef": ("f", 1), "intercept": ("f", 1), "alpha": ("f", 1), "scale": ("f", 1),
-    },
+    "regression": WEIGHTS, "linear-one-class": WEIGHTS,
     "ranking": {"coef": ("f", 1)},
     "chain": {"emissions": ("f", 2), "extras": ("f", 2), "transitions": ("f", 2)},
     "structured": {"w": ("f", 1)},

@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.models.linear", "LinearModel"),
     "kernel": ("bridle.models.kernel", "KernelModel"),
     "regression": ("bridle.models.regression", "RegressionModel"),
+    "linear-one-class": ("bridle.models.one_class", "LinearOneClassModel"),
     "kernel-regression": ("bridle.models.kernel_function", "KernelRegressionModel"),
     "one-class": ("bridle.models.kernel_function", "OneClassModel"),
     "ranking": ("bridle.models.ranker", "RankingModel"),
@@ -72,7 +73,7 @@ def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
     """
     model = as_model(model)
     fields, arrays = model.parts()
-    if not dual and model.kind in ("linear", "regression"):
+    if not dual and model.kind in ("linear", "regression", "linear-one-class"):
         arrays.pop("alpha", None)
     write_container(path, Content(model.kind, fields, arrays))
 

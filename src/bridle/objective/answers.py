@@ -2,6 +2,8 @@
 
     of a loss of margins      error                      the share of rows with another label
     of a loss of residuals    mean_absolute_error, mean_squared_error, r2, and mean_loss, its own
+    of one class              outside                    the share of rows that do not belong, and
+                                                         error where the labels are 1 and -1
 
 A measure is better if it is less, but for r2.
 """
@@ -39,8 +41,18 @@ def of_numbers(
     }  # fmt: skip
 
 
+def of_one_class(said: ArrayLike, truth: ArrayLike | None = None) -> Measures:
+    """Of +1 where a row belongs and -1 elsewhere; labels of other kinds say nothing of that."""
+    found = {"outside": float(np.mean(np.asarray(said) < 0))}
+    if truth is None or not np.isin(truth, (-1, 1)).all():
+        return found
+    return of_labels(said, truth) | found
+
+
 def headline(loss: Loss) -> str:
     """The measure to show where there is room for one."""
+    if loss.one_class:
+        return "outside"
     return "mean_absolute_error" if loss.residual else "error"
 
 
@@ -55,4 +67,6 @@ def of_scores(
     """Of what w.x + b says: y are signs, or targets where the loss is of residuals."""
     if loss.residual:
         return of_numbers(scores, y, loss, weights)
+    if loss.one_class:
+        return of_one_class(np.where(np.asarray(scores) >= 0, 1, -1))
     return of_labels(np.asarray(scores) > 0, np.asarray(y) > 0, weights)

@@ -53,6 +53,7 @@ from bridle.objective.rounding import (
 from bridle.objective.scaling import C_to_lam, check_bias_scale, check_C, costs
 from bridle.problems.base import KERNEL, Judgement, Problem
 from bridle.problems.linear import ROUNDING
+from bridle.rows.base import Scales
 from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_rows
 from bridle.rows.cuda.placing import Place
@@ -143,11 +144,11 @@ class DualForm(NamedTuple):
 class KernelProblem(Problem):
     """1/2 |w|^2 + sum_i C_i loss(y_i (w.phi(x_i) + b)) for a kernel phi(a).phi(b) = K(a, b).
 
-    y: -1 or +1, or targets where the loss is one of residuals. loss: linear or quadratic between
-    its kinks. kernel: a name in `objective.kernels` ("precomputed": X is the square matrix K), a
-    Kernel, or a function of two matrices. X: CSR or dense, float32 or float64, not copied.
-    device: where kernel values are computed: "cpu"; "cuda", a GPU, where X is copied to; "auto",
-    what is predicted to take less time.
+    y: -1 or +1, or targets where the loss is one of residuals; of one class it is not looked at.
+    loss: linear or quadratic between its kinks. kernel: a name in `objective.kernels`
+    ("precomputed": X is the square matrix K), a Kernel, or a function of two matrices.
+    X: CSR or dense, float32 or float64, not copied. device: where kernel values are computed:
+    "cpu"; "cuda", a GPU, where X is copied to; "auto", what is predicted to take less time.
 
     Examples
     --------
@@ -158,13 +159,13 @@ class KernelProblem(Problem):
 
     offers: ClassVar[frozenset[str]] = frozenset({KERNEL})
     loss: Loss
-    # What sum_i c_i is to be with a free bias; P has that many times b. See one_class.py.
+    # What sum_i c_i is to be with a free bias; P has that many times b, of the loss of one class.
     balance: Interval = ZERO
 
     def __init__(
         self,
         X: Any,
-        y: ArrayLike,
+        y: Any,
         C: float = 1.0,
         *,
         loss: str | Loss = Hinge(),  # noqa: B008  (frozen)
@@ -183,7 +184,7 @@ class KernelProblem(Problem):
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
         self.C, self.loss = float(C), loss_from(loss)
-        self._shape, device = self._checked_loss(device)
+        self._shape, device = self._checked_loss(device, bias)
         self.bias = bias
         self.bias_scale = check_bias_scale(bias_scale)
         X = as_matrix(X)
@@ -225,7 +226,7 @@ class KernelProblem(Problem):
         other._examine()
         return other
 
-    def _checked_loss(self, device: Where | Place) -> tuple[Shape, Where | Place]:
+    def _checked_loss(self, device: Where | Place, bias: Bias) -> tuple[Shape, Where | Place]:
         """The shape of the loss, and where to compute."""
         shape = self.loss.shape
         if shape is None:
@@ -234,20 +235,31 @@ class KernelProblem(Problem):
                 f"which the loss {self.loss.name!r} is not"
             )
         hinge = (self.loss.target, shape) == (1.0, Shape(low=0.0))
+        if self.loss.one_class and bias != "free":
+            raise ValueError(
+                f'the loss {self.loss.name!r} has an offset that is rewarded: it needs bias="free"'
+            )
         if device == "cuda" and not hinge:
             raise DeviceError(f'device="cuda" has no {self.loss.name} loss: use device="cpu"')
         return shape, device if hinge else "cpu"
 
-    def _set_labels(self, y: ArrayLike) -> None:
-        """Signs, or targets of a loss of residuals, whose rows all have the sign 1."""
+    def _set_labels(self, y: Any) -> None:
+        """Signs, or targets of a loss of residuals, whose rows all have the sign 1.
+
+        So have those of one class, which have no labels.
+        """
+        alike = self.loss.residual or self.loss.one_class
         self.targets = check_targets(y, self.n_rows) if self.loss.residual else None
-        self.y = np.ones(self.n_rows) if self.loss.residual else check_labels(y, self.n_rows)
+        self.y = np.ones(self.n_rows) if alike else check_labels(y, self.n_rows)
 
     def _set_cost(self, weights: Array) -> None:
         """C_i = C c_i, which is rounded: the box is never larger, the price never smaller."""
         self.sample_weight = weights
         self.cost, least = costs(self.C, weights)
         self.lower, self.upper = self.loss.lower(least), self.loss.upper(least)
+        if self.loss.pull:  # the costs are rounded products
+            around = Interval.around(1.0, 2.0 * U)
+            self.balance = self.loss.pull * total(self.cost) * around
 
     @property
     def dual_form(self) -> DualForm:
@@ -455,9 +467,15 @@ class KernelProblem(Problem):
         return (found, t * b, value) if value.high < self._primal(w, sums, b).high else None
 
     def start_alpha(self, start: Any) -> Array:
-        """A new array with the start's dual variables made feasible, or zeros."""
-        if start is None or start.alpha is None:
+        """A new array with the start's dual variables made feasible, or zeros.
+
+        Of one class, or the first rows.
+        """
+        if (start is None or start.alpha is None) and not self.loss.pull:
             return np.zeros(self.n_rows)
+        if start is None or start.alpha is None:
+            before = np.cumsum(self.upper) - self.upper
+            return np.clip(self.balance.middle - before, 0.0, self.upper)
         alpha = check_vector(start.alpha, self.n_rows, "start.alpha")
         alpha = np.clip(alpha, self.lower, self.upper)
         return self._balanced(alpha) if self.bias == "free" else alpha
@@ -521,7 +539,11 @@ class KernelProblem(Problem):
 
     def _balanced(self, alpha: Array) -> Array:
         """The point inside the box that a free bias asks for, made of another inside it."""
-        return balanced(alpha, self.y)
+        if not self.loss.pull:
+            return balanced(alpha, self.y)
+        sums = float(alpha.sum()), float(self.upper.sum())
+        scales = Scales.towards(self.balance.middle, *sums)
+        return np.minimum(scales.up * alpha + scales.top * self.upper, self.upper)
 
     def _linear_value(self, alpha: Array) -> Interval:
         """D but for |w|^2."""

@@ -8,6 +8,9 @@
 Of a loss of residuals p_i = w.x_i + b - t_i, where y has the targets t_i of a regression: then all
 y_i above are 1, and D gains sum_i alpha_i t_i.
 
+Of the loss of one class, whose rows have no labels, P has nu b sum_i C_i besides, and the dual has
+sum_i alpha_i = nu sum_i C_i: see objective/losses/one_class.py.
+
 bias "none": b = 0. "regularised": a constant feature of value `bias_scale`, part of |w|^2. "free":
 b is not penalised, and the dual gains sum_i alpha_i y_i = 0.
 
@@ -48,7 +51,8 @@ class LinearProblem(Problem):
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. Or rows that are
     elsewhere and bring their labels: StoredRows, DaskRows. y: -1 or +1, or targets where the loss
-    is one of residuals; None for such rows.
+    is one of residuals; None for such rows, and where
+    the loss is that of one class, whose rows have no labels.
     C: inf is the hard margin. sample_weight: multiplies C row by row.
     device: "cpu"; "cuda", a GPU, where rows are copied to; "auto", what is predicted to take less
     time. Rows that are on a GPU, CuPy's arrays for example, stay there (see docs/gpu.md).
@@ -80,6 +84,11 @@ class LinearProblem(Problem):
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
         self.C, self.loss = check_C(C), loss_from(loss)
+        if self.loss.one_class and (bias != "free" or self.hard_margin):
+            raise ValueError(
+                f'the loss {self.loss.name!r} has an offset that is rewarded: it needs bias="free" '
+                f"and a finite C, not bias={bias!r} and C = {C}"
+            )
         self.bias, self.bias_scale = bias, check_bias_scale(bias_scale)
         self.sides: Any = sides_of(
             X, y, sample_weight, C=self.C, loss=self.loss, bias=bias, bias_scale=self.bias_scale,
@@ -329,13 +338,24 @@ class LinearProblem(Problem):
         of_w = PrimalTerms(found.half_norm(), found.loss)
         of_alpha = DualTerms(judged.total, judged.value, judged.length().squared())
         primal = of_w.half_norm + of_w.loss
-        if dual.low < 0 and (origin := self.sides.zeros()) is not None:  # which does better
-            alpha, dual, of_alpha = origin, ZERO, NO_TERMS
+        if self.loss.pull and judged.length().low == 0:
+            return self._nothing(found)
+        if dual.low < 0 and not self.loss.pull and (origin := self.sides.zeros()) is not None:
+            alpha, dual, of_alpha = origin, ZERO, NO_TERMS  # which does better
         return Judgement(
             np.array(found.joined[:-1]), found.b, primal.high, alpha, dual.low, _source(found),
             scores=found.scores, terms=(of_w, of_alpha), primal_rounding=primal.width,
             dual_rounding=dual.width,
         )  # fmt: skip
+
+    def _nothing(self, found: Findings) -> Judgement:
+        """Of one class, where w(alpha) = 0 but for rounding: then w = 0 is the best there is."""
+        self.assumption = (
+            "the combination of rows by the dual variables is 0 but for rounding, and taken to be "
+            "0: then the best weights are 0, and every row belongs"
+        )
+        w = np.zeros(self.n_features)
+        return Judgement(w, 0.0, 0.0, found.alpha, 0.0, _source(found), scores=None)
 
     def contradicted(self, certificate: Certificate) -> Exception:  # noqa: D102
         if self.loss.core is not None:

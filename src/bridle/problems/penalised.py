@@ -27,7 +27,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval, U
 from bridle.problems.base import COLUMNS, Judgement, Problem
 from bridle.problems.linear import LinearProblem
-from bridle.rows.base import Feasible, Judged, balancing, dual_share, loss_at, quick_look
+from bridle.rows.base import LEVEL, Feasible, Judged, Scales, dual_share, loss_at, quick_look
 from bridle.rows.memory import MemorySides
 from numpy.typing import ArrayLike
 
@@ -172,7 +172,7 @@ class PenalisedProblem(Problem):
             look = look.shifted(b)
         if iterate.alpha is None:
             own = piece.cost * self.loss.slope(piece.margins(look.scores))
-        scales = balancing(piece.clipped(own), piece.y) if self.sides.free else (1.0, 1.0)
+        scales = Scales.of(piece.clipped(own), piece, self.loss) if self.sides.free else LEVEL
         alpha, dual = self._feasible(Feasible.of(piece, own, scales).alpha)
         primal = self._penalty(joined) + loss_at(piece, self.loss, look.scores, look.error)
         if not dual.low > 0:

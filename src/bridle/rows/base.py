@@ -74,6 +74,50 @@ class Rows(Protocol):
         """A name for the rows and these labels, the same wherever the rows are."""
 
 
+class Scales(NamedTuple):
+    """What makes a point one that a free bias asks for, from inside the box to inside the box.
+
+    alpha times `up` where alpha_i y_i is positive, times `down` elsewhere, and this part, `top`, of
+    the largest alpha_i.
+    """
+
+    up: float = 1.0
+    down: float = 1.0
+    top: float = 0.0
+
+    @classmethod
+    def between(cls, up: float, down: float) -> Scales:
+        """Of the sums of positive and negative alpha_i y_i the heavier shrinks to the other's."""
+        return cls(down / up if up > down else 1.0, up / down if down > up else 1.0)
+
+    @classmethod
+    def towards(cls, goal: float, sum_: float, most: float) -> Scales:
+        """To the sum that the loss of one class pulls for: all smaller, or all nearer the top."""
+        if sum_ > goal:
+            return cls(goal / sum_, goal / sum_)
+        part = min(1.0, (goal - sum_) / (most - sum_)) if most > sum_ else 0.0
+        return cls(1.0 - part, 1.0 - part, part)
+
+    @classmethod
+    def of(cls, alpha: Array, piece: Piece, loss: Loss) -> Scales:
+        """For all rows in one piece."""
+        if loss.pull:
+            most, goal = float(piece.upper.sum()), loss.pull * float(piece.cost.sum())
+            return cls.towards(goal, float(alpha.sum()), most)
+        signed = alpha * piece.y
+        return cls.between(float(signed[signed > 0].sum()), -float(signed[signed < 0].sum()))
+
+    def applied(self, alpha: Array, piece: Piece) -> Array:
+        """The point."""
+        if self == LEVEL:
+            return alpha
+        moved = alpha * np.where(alpha * piece.y > 0, self.up, self.down)
+        return piece.clipped(moved + self.top * piece.upper) if self.top else moved
+
+
+LEVEL = Scales()
+
+
 class ClippedSum(NamedTuple):
     """Of a_i(t) = clip(alpha_i + sigma_i (1 - p_i - t e_i), 0, upper_i): sum a_i(t) e_i.
 
@@ -139,6 +183,12 @@ class Piece:
         if self.targets is None:
             return loss.squared_radius(self.cost)
         return 2.0 * weighted_sum(self.cost, loss.value(-self.targets))
+
+    def pull(self, loss: Loss) -> Interval:
+        """Its share of what the loss of one class has sum_i alpha_i be."""
+        if not loss.pull:
+            return ZERO
+        return loss.pull * rounding.total(self.cost) * Interval.around(1.0, 2 * U)  # costs round
 
     def unshifted(self, scores: Array) -> Array:
         """The scores that have the margins y_i s_i: for the best bias."""
@@ -242,6 +292,15 @@ class Judged:
         """D(alpha), where sum alpha_i y_i need not be 0."""
         return self.value - 0.5 * self.length().squared()
 
+    def pulled(self, goal: Interval) -> Judged:
+        """Of the nearest point that sums up to the goal exactly, which is |r| away in sum.
+
+        r is by how much the balance is off; w(alpha) moves by no more than |r| |x|. (Of one class,
+        whose dual value is 0 but for w.)
+        """
+        r = (self.balance - goal).size
+        return replace(self, balance=goal, drift=self.drift + r * self.longest * (1.0 + 4 * U))
+
     def balanced(self) -> Judged:
         """Of the point whose heavier class is scaled down until sum alpha_i y_i = 0 exactly.
 
@@ -260,14 +319,13 @@ class Judged:
 
 
 def judge_piece(
-    piece: Piece, loss: Loss, own: Array | None, w: Array, b: float, scales: tuple[float, float]
+    piece: Piece, loss: Loss, own: Array | None, w: Array, b: float, scales: Scales
 ) -> tuple[Judged, Array, Pass]:
     """A piece's share, with the feasible alpha that was judged and the look at its rows.
 
-    own: the solver's dual variables, or None. b: a bias that is not among the weights. scales: of
-    alpha above and below, see `balance`.
+    own: the solver's dual variables, or None. b: a bias that is not among the weights.
     """
-    if scales == (1.0, 1.0) and b == 0 and piece.targets is None:  # whose boxes begin at 0
+    if scales == LEVEL and b == 0 and piece.targets is None:  # whose boxes begin at 0
         inside = np.zeros(len(piece.y)) if own is None else np.asarray(own, np.float64)
         alpha, look, moved = piece.rows.judge(inside, piece.upper, piece.y, w)
         return Feasible(alpha, moved, moved).judged(piece, loss, look), alpha, look
@@ -285,14 +343,14 @@ class Feasible:
     shifted: float  # and to the balance that a free bias asks for
 
     @classmethod
-    def of(cls, piece: Piece, own: Array | None, scales: tuple[float, float]) -> Feasible:
+    def of(cls, piece: Piece, own: Array | None, scales: Scales) -> Feasible:
         """Clipped, and scaled; see `judge_piece`."""
         inside = np.zeros(len(piece.y)) if own is None else np.asarray(own)
         clipped = piece.clipped(inside)
         moved = float(np.abs(clipped - inside).sum())
-        if scales == (1.0, 1.0):
+        if scales == LEVEL:
             return cls(clipped, moved, moved)
-        alpha = scaled(clipped, piece.y, scales)
+        alpha = scales.applied(clipped, piece)
         return cls(alpha, moved, float(np.abs(alpha - inside).sum()))
 
     def judged(self, piece: Piece, loss: Loss, look: Pass) -> Judged:
@@ -378,25 +436,6 @@ def draw(y: Array, cost: Array, n: int, seed: int) -> NDArray[np.intp]:
     return np.sort(drawn)
 
 
-def balancing(alpha: Array, y: Array) -> tuple[float, float]:
-    """What scales a point to sum alpha_i y_i = 0: see `balance`."""
-    signed = alpha * y
-    return balance(float(signed[signed > 0].sum()), -float(signed[signed < 0].sum()))
-
-
-def scaled(alpha: Array, y: Array, scales: tuple[float, float]) -> Array:
-    """alpha times one number where alpha_i y_i is positive, and another one elsewhere."""
-    return alpha * np.where(alpha * y > 0, *scales)
-
-
-def balance(up: float, down: float) -> tuple[float, float]:
-    """The factors of positive and negative alpha_i y_i, of which the heavier shrink."""
-    return (
-        down / up if up > down else 1.0,
-        up / down if down > up else 1.0,
-    )
-
-
 @dataclass(frozen=True)
 class Findings:
     """What the rows say of a point: the point that was judged, its loss and its dual point."""
@@ -414,10 +453,10 @@ class Findings:
         """1/2 |w|^2."""
         return 0.5 * rounding.product(self.joined, self.joined)
 
-    def blurred(self) -> bool:
-        """Whether rounding is more than a tenth of the gap."""
+    def blurred(self, floor: float = 0.0) -> bool:
+        """Whether rounding is more than a tenth of the gap; floor: a lower bound of any P."""
         primal, dual = self.half_norm() + self.loss, self.judged.dual()
-        gap = primal.high - max(dual.low, 0.0)
+        gap = primal.high - max(dual.low, floor)
         return primal.width + min(dual.width, gap) > 0.1 * gap
 
 

@@ -58,7 +58,7 @@ def sides_of(
             return found
     if elsewhere:
         raise TypeError(f"rows in memory have no {', '.join(sorted(elsewhere))}")
-    if y is None:
+    if y is None and not loss.one_class:
         raise ValueError("y is missing: only rows on disk or on a cluster bring their labels")
     chosen = Place("cuda") if is_on_device(X) else place(check_where(device), X, C, loss)
     if chosen.device == "cuda":

@@ -25,6 +25,7 @@ from bridle.objective.rounding import TINY, ZERO, Interval, gamma
 from bridle.objective.scaling import check_range
 from bridle.rows.base import (
     DESCENT,
+    LEVEL,
     PASSES,
     RANGES,
     SCORES,
@@ -34,7 +35,7 @@ from bridle.rows.base import (
     Judged,
     Pass,
     Piece,
-    balancing,
+    Scales,
     careful_look,
     draw,
     dual_share,
@@ -43,7 +44,6 @@ from bridle.rows.base import (
     quick_error,
     quick_look,
     quick_looks,
-    scaled,
 )
 from numpy.typing import ArrayLike, NDArray
 
@@ -211,7 +211,7 @@ class MemoryRows:
             return
         descent = _core.steps.dual_coordinate_descent(
             self.view, loss.struct, piece.signed_cost, self.squared_norms, alpha, b, bias_precision,
-            1, self.n_threads, piece.targets,
+            1, self.n_threads, piece.targets, piece.pull(loss).middle,
         )  # fmt: skip
         descent.visit(_core.Rng(seed), 16, 1.0)
         descent.alpha(alpha)
@@ -226,7 +226,7 @@ class MemorySides:
     def __init__(
         self,
         rows: MemoryRows,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         C: float,
         loss: Loss,
@@ -237,8 +237,10 @@ class MemorySides:
         self.labels = self._checked(y)
         self._set_piece()
 
-    def _checked(self, labels: ArrayLike) -> Array:
-        """Signs, or targets where the loss is of residuals."""
+    def _checked(self, labels: Any) -> Array:
+        """Signs, or targets where the loss is of residuals; of one class there are none."""
+        if self.loss.one_class:
+            return np.ones(self.rows.n_rows)
         if self.loss.residual:
             return check_targets(labels, self.rows.n_rows)
         return check_labels(labels, self.rows.n_rows)
@@ -294,7 +296,7 @@ class MemorySides:
 
     def start_alpha(self, start: Any) -> Array:  # noqa: D102
         if start is None or start.alpha is None:
-            return np.zeros(self.rows.n_rows)
+            return self.piece.upper * self.loss.pull if self.loss.pull else self.zeros()
         alpha = check_vector(start.alpha, self.rows.n_rows, "start.alpha")
         return self.piece.clipped(alpha)
 
@@ -306,7 +308,7 @@ class MemorySides:
         quick = Pass(joined, 0.0, self.rows.scores(joined), quick_error(self.rows, joined))
         look = quick.shifted(b) if self.free else quick
         if np.isfinite(self.C):
-            return loss_at(self.piece, self.loss, look.scores, look.error)
+            return self._loss(look, b)
         margins = (self.y * look.scores - look.error)[self.piece.cost > 0]
         return ZERO if (margins >= 1.0).all() else Interval(np.inf, np.inf)
 
@@ -318,6 +320,8 @@ class MemorySides:
 
     def _balanced(self, judged: Judged) -> Judged:
         """Exactly, where a free bias asks for it."""
+        if self.loss.pull:
+            return judged.pulled(self.piece.pull(self.loss))
         return judged.balanced() if self.free else judged
 
     def zeros(self) -> Array:  # noqa: D102
@@ -332,7 +336,8 @@ class MemorySides:
         inside = bool(np.all(alpha >= lower - slack) and np.all(alpha <= upper + slack))
         if not self.free:
             return inside
-        return inside and abs(inner(alpha, self.y)) <= rounding * float(np.abs(alpha).sum())
+        off = inner(alpha, self.y) - self.piece.pull(self.loss).middle
+        return inside and abs(off) <= rounding * float(np.abs(alpha).sum())
 
     def best_bias(self, scores: Array) -> float:
         """The free bias that is best for these scores."""
@@ -382,7 +387,7 @@ class MemorySides:
     def feasible(self, iterate: Iterate) -> Feasible:
         """The dual point to judge."""
         own = iterate.alpha
-        scales = (1.0, 1.0) if own is None else self._scales(own)
+        scales = LEVEL if own is None else self._scales(own)
         return Feasible.of(self.piece, own, scales)
 
     def judge_look(self, iterate: Iterate, joined: Array, point: Feasible, look: Pass) -> Findings:
@@ -401,22 +406,23 @@ class MemorySides:
             s = best_scale(self.y * look.scores, inner(joined, joined), self.piece.cost)
             joined, b, look = s * joined, s * b, look.scaled(s)
         found = Findings(
-            joined, b, self._loss(look), judged, alpha, repaired, look.scores, look.error
+            joined, b, self._loss(look, b), judged, alpha, repaired, look.scores, look.error
         )
         if not self._is_blurred(found):
             return found
         return self._carefully(found, b if iterate.own_bias else None)
 
-    def _loss(self, look: Pass) -> Interval:
-        """Of a hard margin there is none: its margins are looked at themselves."""
+    def _loss(self, look: Pass, b: float) -> Interval:
+        """With what pulls at b; of a hard margin there is none: its margins are looked at."""
         if np.isinf(self.C):
             return ZERO
-        return loss_at(self.piece, self.loss, look.scores, look.error)
+        found = loss_at(self.piece, self.loss, look.scores, look.error)
+        return found + b * self.piece.pull(self.loss) if self.loss.pull else found
 
     def _is_blurred(self, found: Findings) -> bool:
         """Whether rounding is a part of the gap, or of a hard margin, that matters."""
         if np.isfinite(self.C):
-            return found.blurred()
+            return found.blurred(-np.inf if self.loss.pull else 0.0)
         assert found.scores is not None
         smallest = np.abs((self.y * found.scores)[self.piece.cost > 0]).min(initial=np.inf)
         return bool(np.max(found.error) > 1e-10 * smallest)
@@ -436,15 +442,15 @@ class MemorySides:
         judged = self._balanced(share)
         if judged.dual().low > found.judged.dual().low:
             found = replace(found, judged=judged)
-        loss = self._loss(look)
+        loss = self._loss(look, b)
         if loss.high < found.loss.high or np.isinf(self.C):
             b = b if self.free else found.b
             found = replace(found, b=b, loss=loss, scores=look.scores, error=look.error)
         return found
 
-    def _scales(self, alpha: Array) -> tuple[float, float]:
-        """With a free bias, the heavier sign is scaled down until sum alpha_i y_i = 0."""
-        return balancing(self.piece.clipped(alpha), self.y) if self.free else (1.0, 1.0)
+    def _scales(self, alpha: Array) -> Scales:
+        """What makes up for a free bias."""
+        return Scales.of(self.piece.clipped(alpha), self.piece, self.loss) if self.free else LEVEL
 
     def _repair(self, own: Array | None, scores: Array, b: float, seed: int) -> Array:
         """The best that one pass of coordinate ascent makes of a point inside the box.
@@ -457,8 +463,7 @@ class MemorySides:
         else:
             alpha = piece.clipped(own)
         self.rows.ascend(piece, self.loss, alpha, b, self.bias_precision, seed)
-        scales = self._scales(alpha)
-        return alpha if scales == (1.0, 1.0) else scaled(alpha, self.y, scales)
+        return self._scales(alpha).applied(alpha, self.piece)
 
     def sample(self, n: int, seed: int) -> tuple[MemoryRows, Array, Array]:  # noqa: D102
         return self.take(draw(self.y, self.piece.cost, n, seed))

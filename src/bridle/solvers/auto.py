@@ -58,6 +58,7 @@ class Auto(Solver):
     loss_needs: ClassVar[frozenset[str]] = DualCoordinateDescent.loss_needs
     biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
     hard_margin: ClassVar[bool] = True
+    one_class: ClassVar[bool] = True
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:

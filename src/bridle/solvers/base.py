@@ -45,7 +45,7 @@ LOSS_NEEDS = {
     "core": "a struct in the compiled core",
     "quadratic": "the hinge or its square",
     "unit_slope": "a slope that is 0 or 1",
-    "certifiable": "dual values above 0",
+    "certifiable": "relative gaps that go to 0",
     "residual": "targets instead of labels",
     "sigmoid": "scores that are the log-odds of a class",
     "shape": "a loss that is linear or quadratic between its kinks",
@@ -75,6 +75,7 @@ class Solver:
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised")
     no_free_bias: ClassVar[str] = "it has no steps for it"  # why not, where it is none of these
     hard_margin: ClassVar[bool] = False
+    one_class: ClassVar[bool] = False  # whether the loss may pull at a free bias
     converges: ClassVar[bool] = True  # to the optimum, given time
     separates: ClassVar[str | None] = None  # in words, if to separate is why it would end
     float64: ClassVar[bool] = False  # works in float64 even on float32 data
@@ -124,6 +125,11 @@ class Solver:
                 if not getattr(problem.loss, need):
                     why = f"it needs {LOSS_NEEDS[need]}"
                     return f"{cls.name} cannot minimise the {problem.loss.name} loss: {why}"
+            if problem.loss.one_class and not cls.one_class:
+                return (
+                    f"{cls.name} cannot minimise the {problem.loss.name} loss: it has no steps for "
+                    f"an offset that is rewarded"
+                )
             if problem.bias not in cls.biases:
                 can = ", ".join(cls.biases)
                 why = f": {cls.no_free_bias}" if problem.bias == "free" else ""

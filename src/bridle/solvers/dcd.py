@@ -59,6 +59,7 @@ class DualCoordinateDescent(Solver):
     loss_needs: ClassVar[frozenset[str]] = frozenset({"certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
+    one_class: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.bucket < 1:
@@ -97,8 +98,8 @@ class DualCoordinateDescent(Solver):
         alpha = problem.start_alpha(start)
         descent = _core.steps.dual_coordinate_descent(
             problem.rows.view, problem.loss.struct, problem.signed_cost, problem.squared_norms,
-            alpha, first_bias(problem, start), problem.bias_precision,
-            self.blocks, problem.n_threads, problem.targets,
+            alpha, first_bias(problem, start), problem.bias_precision, self.blocks,
+            problem.n_threads, problem.targets, problem.sides.piece.pull(problem.loss).middle,
         )  # fmt: skip
         yield from descend_in_memory(problem, descent, alpha, rng, self.bucket)
 
@@ -159,9 +160,14 @@ def descend_in_memory(
 
 
 def first_bias(problem: LinearProblem, start: Any) -> float:
-    """Where the bias begins: a free one of a regression, where it is best for no weights."""
+    """Where the bias begins: a free one of a regression, where it is best for no weights.
+
+    (Of one class, where it is for the weights of its first dual variables.)
+    """
     if start is not None:
         return float(start.b)
+    if problem.loss.pull:
+        return problem.intercept(problem.start_alpha(None))
     if problem.bias != "free" or problem.targets is None:
         return 0.0
     return float(problem.sides.best_bias(np.zeros(problem.n_rows)))

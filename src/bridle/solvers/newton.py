@@ -66,6 +66,7 @@ class Newton(Solver):
     loss_needs: ClassVar[frozenset[str]] = frozenset({"second_order", "certifiable"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
     hard_margin: ClassVar[bool] = True
+    one_class: ClassVar[bool] = True
 
     def iterates(
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
@@ -88,7 +89,7 @@ class Newton(Solver):
             gap, estimate = phi.inexact + phi.smoothing, None
             if not problem.hard_margin:
                 primal = phi.primal
-                estimate = relative(gap, primal)
+                estimate = relative(gap, primal, primal - gap)
             certificate = yield Iterate(
                 step, step, *problem.split(phi.w, phi.b), phi.a, gap_estimate=estimate
             )

@@ -60,6 +60,7 @@ class Smo(Solver):
     needs: ClassVar[frozenset[str]] = frozenset({KERNEL})
     loss_needs: ClassVar[frozenset[str]] = frozenset({"shape"})
     biases: ClassVar[tuple[str, ...]] = ("none", "regularised", "free")
+    one_class: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.working_set is not None and self.working_set < 2:

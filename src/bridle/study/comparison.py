@@ -88,8 +88,8 @@ class Comparison:
     runs: tuple[Run, ...]
 
     def suboptimality(self, primal: Any) -> Any:
-        """(P - D) / D with the best D known: an upper bound on (P - P*) / P*."""
-        return primal / self.best_dual - 1.0
+        """(P - D) / |D| with the best D known: an upper bound on (P - P*) / |P*| where D > 0."""
+        return (primal - self.best_dual) / abs(self.best_dual)
 
     def report(self) -> list[dict[str, Any]]:
         """One dictionary a run, for JSON."""
@@ -183,7 +183,7 @@ def compare(
         for name, solver in chosen.items():
             if not interrupted():
                 runs.append(_run(problem, name, solver, stop, test, seed, watch))
-        best = max((run.certificate.dual for run in runs), default=0.0)
+        best = max((run.certificate.dual for run in runs), default=-np.inf)
         if not interrupted():
             # A bound so good that suboptimalities down to a tenth of the gap can be told.
             finer = Gap(0.1 * gap) | Seconds(max_seconds)

@@ -77,7 +77,7 @@ def make_report(
     >>> report["data"]["rows"], report["data"]["features"]
     (60, 3)
     """
-    if loss_from(loss).residual:
+    if not loss_from(loss).of_classes:
         raise ValueError(
             f"a report is of classes, and the loss {loss_from(loss).name!r} of numbers: see path, "
             "compare and train --test"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bridle.objective.losses.base import VALUE_ROUNDINGS, Loss, inner, weighted_sum
 from bridle.objective.losses.hinge import Hinge
 from bridle.objective.losses.logistic import Logistic
+from bridle.objective.losses.one_class import OneClass
 from bridle.objective.losses.perceptron import PerceptronLoss
 from bridle.objective.losses.piecewise import (
     EpsilonInsensitive,
@@ -22,8 +23,8 @@ from bridle.objective.losses.squared_hinge import SquaredHinge
 
 __all__ = [
     "LOSSES", "VALUE_ROUNDINGS", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Loss",
-    "PerceptronLoss", "Pinball", "SmoothedHinge", "Squared", "SquaredEpsilonInsensitive",
-    "SquaredHinge", "inner", "loss_from", "weighted_sum",
+    "OneClass", "PerceptronLoss", "Pinball", "SmoothedHinge", "Squared",
+    "SquaredEpsilonInsensitive", "SquaredHinge", "inner", "loss_from", "weighted_sum",
 ]  # fmt: skip
 
 LOSSES: dict[str, Loss] = {
@@ -31,6 +32,7 @@ LOSSES: dict[str, Loss] = {
     for loss in (
         Hinge(), SquaredHinge(), PerceptronLoss(), Logistic(), SmoothedHinge(),
         EpsilonInsensitive(), SquaredEpsilonInsensitive(), Pinball(), Squared(), Huber(),
+        OneClass(),
     )
 }  # fmt: skip
 

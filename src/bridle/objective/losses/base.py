@@ -98,7 +98,9 @@ class Loss:
     unit_slope: ClassVar[bool] = False  # its slope is 1 below the target and 0 beyond
     quadratic: ClassVar[bool] = False  # the hinge or its square: one kink, at the target
     steepest: float = np.inf  # its second derivative is at most this
-    certifiable: ClassVar[bool] = True  # its dual values rise above 0
+    certifiable: ClassVar[bool] = True  # relative gaps go to 0
+    one_class: ClassVar[bool] = False  # of rows without labels: all y_i are 1, and the bias is free
+    pull: float = 0.0  # P has so many times b sum C_i, and a free bias asks for it in the dual
     sigmoid: ClassVar[bool] = False  # 1 / (1 + exp(-score)) is a probability
     shape: Shape | None = None  # of losses that are linear or quadratic between their kinks
     second_order: ClassVar[bool] = False  # has `curvature(p)`, its second derivative, or newton's
@@ -108,6 +110,11 @@ class Loss:
         super().__init_subclass__(**options)
         if "dual_value" in vars(cls) and "dual_between" not in vars(cls):
             cls.dual_between = Loss.dual_between  # type: ignore[method-assign]
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether its rows have labels of classes, and no targets."""
+        return not (self.residual or self.one_class)
 
     @property
     def struct(self) -> Any:

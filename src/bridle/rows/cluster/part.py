@@ -16,7 +16,7 @@ from bridle.files.atomic import replacing
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner, loss_from, weighted_sum
 from bridle.objective.rounding import ZERO, Interval
-from bridle.rows.base import Judged, Pass, loss_at, losses_at, quick_error, total
+from bridle.rows.base import Judged, Pass, Scales, loss_at, losses_at, quick_error, total
 from bridle.rows.cluster.blocks import Block, BlockRows, check_alike, divided, most_at_once
 from bridle.rows.cluster.messages import (
     Against,
@@ -220,13 +220,13 @@ class Part:
         run: int,
         kept: float,
         w: Array,
-        scales: tuple[float, float],
+        scales: Scales,
         snapshot: int,
         saved: str | None,
     ) -> Judged:
         """A share of the certificate of w and of alpha, which becomes a snapshot.
 
-        scales: of alpha above and below, which a free bias asks for.
+        scales: of alpha, which a free bias asks for.
         """
         state = self.runs[run]
         state.keep(kept)

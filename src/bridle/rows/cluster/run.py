@@ -15,7 +15,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.bias import narrowed_minimum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
-from bridle.rows.base import Findings, Judged, balance, total
+from bridle.rows.base import LEVEL, Findings, Judged, Scales, total
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.messages import FromSnapshot, Order, Step
 from bridle.rows.cluster.resident import ResidentAlpha
@@ -145,7 +145,7 @@ class ClusterRun:
                     Iterate(i.step, i.epoch, run.w, run.b) for i, run in zip(now, runs, strict=True)
                 ]
 
-    def _question(self, iterate: Iterate, scales: tuple[float, float]) -> tuple[Any, ...]:
+    def _question(self, iterate: Iterate, scales: Scales) -> tuple[Any, ...]:
         w = np.append(iterate.w, 0.0 if self.sides.free else iterate.b)
         return (self.number, self.kept, w, scales, next(_numbers), self._saved())
 
@@ -258,15 +258,15 @@ def visit_all(runs: Sequence[ClusterRun], orders: Sequence[Order]) -> list[list[
     return steps
 
 
-def _scales(runs: Sequence[ClusterRun]) -> list[tuple[float, float]]:
+def _scales(runs: Sequence[ClusterRun]) -> list[Scales]:
     """What balances the dual point of each, which a free bias asks for."""
     if not runs[0].sides.free:
-        return [(1.0, 1.0)] * len(runs)
+        return [LEVEL] * len(runs)
     answers = _together(runs[0].parts, "totals", [(run.number, run.kept) for run in runs])
     for run in runs:
         run.kept = 1.0
     sums = [np.sum(own, axis=0) for own in answers]
-    return [balance(float(up), float(down)) for up, down in sums]
+    return [Scales.between(float(up), float(down)) for up, down in sums]
 
 
 def _with_constant(judged: Judged, scale: float) -> Judged:

@@ -223,6 +223,11 @@ def sides_of(
     **against: Any,
 ) -> ClusterSides:
     """The rows of all parts as one problem sees them: DaskRows, LocalParts, Dask's collections."""
+    if loss.one_class:
+        raise ValueError(
+            "one class is not available on a cluster: its dual variables begin with a share of "
+            "every row, and the parts of a cluster begin with none"
+        )
     return ClusterSides(
         ClusterRows(as_rows(rows, y, sample_weight), classes), C, loss, bias, bias_scale, **against
     )

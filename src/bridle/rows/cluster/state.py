@@ -11,7 +11,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
 from bridle.objective.rounding import Interval
-from bridle.rows.base import Judged, Pass, Piece, bias_bracket, judge_piece, loss_at
+from bridle.rows.base import Judged, Pass, Piece, Scales, bias_bracket, judge_piece, loss_at
 from bridle.rows.cluster.blocks import BlockRows
 from bridle.rows.cluster.messages import Against, Near, Share
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class State:
         self.descent = descent_of(self.piece, self.loss, alpha)
         self.whole_gap, self.epoch_gap = np.inf, 0.0
 
-    def judge(self, w: Array, scales: tuple[float, float], alphas: list[Array]) -> Judged:
+    def judge(self, w: Array, scales: Scales, alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""
         # The last weight is the constant feature's, of which these rows know nothing: it is b.
         joined, b = np.append(w[:-1], 0.0), float(w[-1])

@@ -18,7 +18,7 @@ from bridle.objective.losses import VALUE_ROUNDINGS, Loss
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
 from bridle.objective.scaling import check_range, costs
-from bridle.rows.base import Findings, Judged, balance, draw, quick_error
+from bridle.rows.base import LEVEL, Findings, Judged, Scales, draw, quick_error
 from bridle.rows.cuda.device import Device
 from bridle.rows.cuda.matrix import fetched
 from bridle.rows.cuda.placing import unfit
@@ -212,24 +212,22 @@ class CudaSides:
             return xp.where(slack > 0, cost, 0.0)
         return 2.0 * cost * xp.maximum(slack, 0.0)
 
-    def _settled(
-        self, own: Any, scales: tuple[float, float] = (1.0, 1.0)
-    ) -> tuple[Any, list[Interval]]:
+    def _settled(self, own: Any, scales: Scales = LEVEL) -> tuple[Any, list[Interval]]:
         """alpha in its box, each class scaled; its sums, see `settle` in sums.cu."""
         alpha = self.device.xp.empty(self.rows.n_rows)
         sums = self.rows.sums(
             "settle", 5, *self.arguments, self.rows.n_rows, self.rows.put(own),
-            float(scales[0]), float(scales[1]), alpha, **self.macros,
+            scales.up, scales.down, alpha, **self.macros,
         )  # fmt: skip
         return alpha, sums
 
-    def _scales(self, own: Any) -> tuple[float, float]:
+    def _scales(self, own: Any) -> Scales:
         """With a free bias, the heavier class is scaled down until sum alpha_i y_i = 0."""
         if not self.free:
-            return 1.0, 1.0
+            return LEVEL
         total, difference, *_ = self._settled(own)[1]
         up = 0.5 * (total.middle + difference.middle)
-        return balance(max(up, 0.0), max(total.middle - up, 0.0))
+        return Scales.between(max(up, 0.0), max(total.middle - up, 0.0))
 
     def _judged(self, share: list[Interval], combined: Array, drift: float) -> Judged:
         total, difference, squares, moved, shifted = share

@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,19 @@ from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.labels import check_targets
+from bridle.objective import rounding
 from bridle.objective.bias import narrowed_minimum
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner, weighted_sum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import (
+    LEVEL,
     Findings,
     Judged,
     Pass,
     Piece,
-    balance,
+    Scales,
     bias_bracket,
     dual_share,
     judge_piece,
@@ -38,7 +41,6 @@ from bridle.rows.base import (
     losses_at,
     quick_drift,
     quick_error,
-    scaled,
     total,
 )
 from bridle.rows.disk.memory import RowVectors
@@ -85,7 +87,7 @@ class DiskSides:
         return other
 
     def _known(self, positive: float) -> float:
-        if self.loss.residual:  # whose labels are numbers
+        if self.loss.residual or self.loss.one_class:  # whose labels are numbers, or not looked at
             return math.nan
         if positive not in self.classes:
             raise ValueError(f"{self.rows.source.path}: no row has the label {positive:g}")
@@ -96,13 +98,18 @@ class DiskSides:
         """Makes vectors with an entry for each row."""
         return self.rows.vectors
 
-    def total_cost(self) -> float:
-        """Sum of C_i."""
+    @cached_property
+    def total_weight(self) -> Interval:
+        """Sum of c_i."""
         source = self.rows.source
         if not source.has_weight:
-            return self.C * self.rows.n_rows
-        sums = [source.column(k, "weight").sum() for k in range(source.n_batches)]
-        return self.C * math.fsum(sums)
+            return Interval.around(float(self.rows.n_rows), 0.0)
+        columns = (source.column(k, "weight") for k in range(source.n_batches))
+        return sum((rounding.total(c.astype(np.float64)) for c in columns), start=ZERO)
+
+    def total_cost(self) -> float:
+        """Sum of C_i."""
+        return self.C * self.total_weight.middle
 
     def squared_radius(self) -> float:  # noqa: D102
         if not self.loss.residual:
@@ -123,6 +130,8 @@ class DiskSides:
         columns, values, label = self.rows.source.row(i)
         if self.loss.residual:
             return columns, values, label
+        if self.loss.one_class:
+            return columns, values, 1.0
         return columns, values, 1.0 if label == self.positive else -1.0
 
     def pieces(self, order: Any = None) -> Iterator[tuple[Range, Piece]]:
@@ -135,6 +144,8 @@ class DiskSides:
         """Some rows with their signs and costs."""
         if self.loss.residual:
             labels = check_targets(labels, len(labels))
+        elif self.loss.one_class:
+            labels = np.ones(len(labels))
         else:
             labels = np.where(labels == self.positive, 1.0, -1.0)
         return Piece.of(rows, labels, self.C, weight, self.loss, where)
@@ -164,7 +175,7 @@ class DiskSides:
         matrices: list[Any] = []
         signs: list[Array] = []
         weights: list[Array] = []
-        taken, both = 0, self.loss.residual
+        taken, both = 0, self.loss.residual or self.loss.one_class
         for part, piece in self.pieces(order):
             size = min(len(piece.y), max(1, n // min(8, len(order))))
             chosen = np.sort(rng.choice(len(piece.y), size, replace=False))
@@ -183,6 +194,9 @@ class DiskSides:
     def start_alpha(self, start: Any) -> Array:  # noqa: D102
         alpha = self.vectors.zeros()
         if start is None or start.alpha is None:
+            for piece in self.bare_pieces() if self.loss.pull else ():
+                alpha[piece.where] = self.loss.pull * piece.upper
+                self.vectors.release(alpha)
             return alpha
         given = check_vector(start.alpha, self.rows.n_rows, "start.alpha")
         # Of rows with weights the box is known when they are read: judging clips once more.
@@ -199,7 +213,12 @@ class DiskSides:
 
     def primal_loss(self, joined: Array, b: float) -> Interval:  # noqa: D102
         b = b if self.free else 0.0
-        return sum((self._loss_of(piece, joined, b) for _, piece in self.pieces()), start=ZERO)
+        pulled = b * self.pull() if self.loss.pull else ZERO
+        return sum((self._loss_of(piece, joined, b) for _, piece in self.pieces()), start=pulled)
+
+    def pull(self) -> Interval:
+        """What the loss of one class has sum_i alpha_i be."""
+        return self.loss.pull * (self.C * self.total_weight) if self.loss.pull else ZERO
 
     def _loss_of(self, piece: Piece, joined: Array, b: float) -> Interval:
         error = quick_error(piece.rows, joined)
@@ -207,7 +226,13 @@ class DiskSides:
         return loss_at(piece, self.loss, look.scores, look.error)
 
     def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
-        return self.sums(alpha).balanced() if self.free else self.sums(alpha)
+        return self.balanced(self.sums(alpha))
+
+    def balanced(self, judged: Judged) -> Judged:
+        """Exactly, where a free bias asks for it."""
+        if self.loss.pull:
+            return judged.pulled(self.pull())
+        return judged.balanced() if self.free else judged
 
     def sums(self, alpha: Array) -> Judged:
         """The same of a point that need not be balanced: where a descent begins."""
@@ -231,7 +256,7 @@ class DiskSides:
             if (inside < piece.lower - slack).any() or (inside > piece.upper + slack).any():
                 return False
             balance, size = balance + inner(inside, piece.y), size + float(np.abs(inside).sum())
-        return not self.free or abs(balance) <= rounding * size
+        return not self.free or abs(balance - self.pull().middle) <= rounding * size
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One pass; a point that has to move far to become feasible costs two more."""
@@ -252,22 +277,25 @@ class DiskSides:
                 own.see(piece)
         return [own.findings() for own in judged]
 
-    def _scales(self, own: Array | None) -> tuple[float, float]:
-        """What makes up for a free bias: see `bridle.rows.base.balance`."""
+    def _scales(self, own: Array | None) -> Scales:
+        """What makes up for a free bias."""
         if not self.free or own is None:
-            return 1.0, 1.0
-        up = down = 0.0
+            return LEVEL
+        up = down = most = 0.0
         for piece in self.bare_pieces():
             signed = piece.clipped(own[piece.where]) * piece.y
             up += float(signed[signed > 0].sum())
             down -= float(signed[signed < 0].sum())
+            most += float(piece.upper.sum()) if self.loss.pull else 0.0
             self.vectors.release(own)
-        return balance(up, down)
+        if self.loss.pull:
+            return Scales.towards(self.pull().middle, up, most)
+        return Scales.between(up, down)
 
     def best_bias(self, scores: Array) -> float:
         """The free bias that is best for these scores."""
         looks = _Looks(self, scores)
-        return looks.best_bias(looks.bracket())
+        return looks.best_bias(looks.bracket(), excess=self.pull().middle)
 
     def held_bias(self, w: Array, excess: float) -> float:
         """As in memory."""
@@ -314,7 +342,7 @@ class DiskSides:
         norms = piece.rows.squared_norms - self.rows.constant**2
         return _core.steps.streamed_dcd(
             piece.rows.view, self.loss.struct, sums.w_alpha, bias,
-            sums.balance.middle, sums.value.middle,
+            sums.balance.middle - self.pull().middle, sums.value.middle,
             float(norms.mean()), float(piece.cost.mean()), self.rows.n_rows, from_zero,
             self.bias_precision, n_blocks, self.rows.n_threads,
         )  # fmt: skip
@@ -331,9 +359,9 @@ class DiskSides:
             )  # fmt: skip
             alpha[piece.where] = piece.clipped(mine)
             self.vectors.release(alpha)
-        if (scales := self._scales(alpha)) != (1.0, 1.0):
+        if (scales := self._scales(alpha)) != LEVEL:
             for piece in self.bare_pieces():
-                alpha[piece.where] = scaled(np.array(alpha[piece.where]), piece.y, scales)
+                alpha[piece.where] = scales.applied(np.array(alpha[piece.where]), piece)
                 self.vectors.release(alpha)
 
     def error_rate(self, coef: Array, intercept: Array, classes: NDArray[Any]) -> float:
@@ -378,7 +406,7 @@ class _Judging:
         """Once all ranges were seen."""
         assert self.sum is not None
         sides, iterate, joined, alpha = self.sides, self.iterate, self.joined, self.alpha
-        judged, b = self.sum.balanced() if sides.free else self.sum, iterate.b
+        judged, b = sides.balanced(self.sum), iterate.b
         if self.looks is not None:
             joined, b, judged = self._with_looks(self.looks, judged)
         primal = 0.5 * inner(joined, joined) + judged.loss.high
@@ -397,13 +425,15 @@ class _Judging:
         half, dual = 0.5 * inner(joined, joined), judged.dual().middle
         if self.sides.free and not self.iterate.own_bias:
             b = looks.best_bias(
-                judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0)
-            )
+                judged.bracket, lambda loss: BIAS_ACCURACY * max(half + loss - dual, 0.0),
+                self.sides.pull().middle,
+            )  # fmt: skip
         if self.iterate.direction:
             s = looks.best_scale(2.0 * half)
             joined, b = s * joined, s * b
             looks.scale(s)
         loss, errors = looks.loss(b if self.sides.free else 0.0)
+        loss = loss + b * self.sides.pull() if self.sides.loss.pull else loss
         return joined, b, replace(judged, loss=loss, errors=errors)
 
 

@@ -107,7 +107,7 @@ def sides_of(
         row_vectors=ROW_VECTORS + (bias == "free"),
     )  # fmt: skip
     precision = bias_precision(bias, bias_scale)
-    label = 0.0 if loss.residual else _positive(stored, positive)
+    label = 0.0 if loss.residual or loss.one_class else _positive(stored, positive)
     return DiskSides(disk, label, C, loss, precision, stored.classes)
 
 

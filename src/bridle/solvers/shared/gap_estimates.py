@@ -12,6 +12,11 @@ from bridle import _core
 MANY_ROWS = 2**14
 
 
+def relative_to(dual: float, gap: float) -> float:
+    """What a gap is a part of: P or, where both are below 0, |D|."""
+    return dual + gap if dual + gap > 0 else abs(dual)
+
+
 class ByDrawing:
     """The gap as rows show it that are drawn at random, several times in an epoch."""
 
@@ -44,9 +49,9 @@ class ByDrawing:
             self.whole_gap, self.others = drawn.gap, 0.0
         elif drawn.gap <= 0.5 * self.whole_gap:
             self._look_at_the_others(descent, drawn, rng)
-        primal = done.dual + drawn.gap
+        size = relative_to(done.dual, drawn.gap)
         estimate = self.correction * (drawn.gap + 2 * drawn.error + self.others)
-        self.guess = estimate / primal if 0 < primal < np.inf else None
+        self.guess = estimate / size if 0 < size < np.inf else None
         if drawn.gap > 0:  # the next time as many as show the gap to a tenth or so
             self.n = int(np.clip(self.n * (12 * drawn.error / drawn.gap) ** 2, 512, self.most))
         return self.guess
@@ -84,8 +89,8 @@ class ByVisits:
             # The active rows are a good deal more accurate than when the others were last looked
             # at: time to see whether those still rest at their bounds.
             descent.unshrink()
-        primal = done.dual + done.gap
-        return self.estimate.after(done.gap / primal) if 0 < primal < np.inf else None
+        size = relative_to(done.dual, done.gap)
+        return self.estimate.after(done.gap / size) if 0 < size < np.inf else None
 
     def learn(self, gap: float) -> None:
         """What the gap was, by a certificate."""

@@ -12,7 +12,8 @@ U_i = C_i, and once the first part is small against the second, alpha <- a and s
 method of multipliers). Squared hinge: alpha_i = 0, sigma_i = 2 C_i, U_i = inf makes phi = P. Hard
 margin: U_i = inf.
 
-A free bias is eliminated: b(w) is the root of sum_i y_i a_i, which does not rise with b.
+A free bias is eliminated: b(w) is the root of sum_i y_i a_i, which does not rise with b. (Of one
+class, whose P has a multiple of b, that sum is to be as much.)
 
 Other losses answer w in their own way, and all else is the same. Smooth ones are minimised
 directly: a_i = C_i slope(p_i), phi = P (`Direct`). Kinked ones of residuals have two such maxima a
@@ -47,6 +48,7 @@ class AugmentedLagrangian:
         # Numbers of rows are where those are: NumPy's arrays, or CuPy's.
         self.y, self.cost, self.upper = problem.sides.row_vectors()
         self.targets = 0.0 if problem.targets is None else problem.targets
+        self.pull = problem.loss.pull * float(self.cost.sum()) if problem.loss.pull else 0.0
         used = self.cost > 0
         if problem.hard_margin:
             typical = float(problem.squared_norms[used].mean()) or 1.0
@@ -103,7 +105,7 @@ class AugmentedLagrangian:
     def primal(self) -> float:
         """P(w), if it is finite."""
         losses = self.problem.loss.value(self._with_bias(self.margins, self.b))
-        return 0.5 * inner(self.w, self.w) + inner(self.cost, losses)
+        return 0.5 * inner(self.w, self.w) + inner(self.cost, losses) + self.pull * self.b
 
     @property
     def settled(self) -> bool:
@@ -163,12 +165,12 @@ class AugmentedLagrangian:
         return float(np.abs(self.answer(self._with_bias(margins, b))[0]).sum())
 
     def _balance(self, margins: Array, b: float) -> float:
-        """The b at which sum_i y_i a_i = 0, from a guess."""
+        """The b at which sum_i y_i a_i = 0, or what pulls at it, from a guess."""
         y, tolerance = self.y, BALANCE * self._weight(margins, b)
 
         def excess(t: float) -> tuple[float, float]:
             part = self._sum(margins, y, t)
-            return -part.sum, part.curvature
+            return self.pull - part.sum, part.curvature
 
         value, derivative = excess(b)
         if abs(value) <= tolerance:

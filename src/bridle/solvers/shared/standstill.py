@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    pass
 
-
-def relative(gap: float, primal: float) -> float:
-    """gap / primal, 0 where there is nothing to be gained."""
-    return max(gap, 0.0) / primal if primal > 0 else 0.0
+def relative(gap: float, primal: float, dual: float = 0.0) -> float:
+    """gap / max(primal, |dual|), 0 where there is nothing to be gained."""
+    size = primal if primal > 0 else abs(dual)
+    return max(gap, 0.0) / size if size > 0 else 0.0
 
 
 class Standstill:
@@ -26,7 +22,7 @@ class Standstill:
     def __call__(self, primal: float, dual: float) -> bool:
         """Whether to give up after an iteration with these values."""
         low, high = self._best
-        if primal < low * (1 - 1e-14) or dual > high + 1e-14 * abs(high):
+        if primal < low - 1e-14 * abs(primal) or dual > high + 1e-14 * abs(high):
             self._since = 0
             self._best = (min(primal, low), max(dual, high))
         else:

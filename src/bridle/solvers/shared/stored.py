@@ -26,7 +26,7 @@ from bridle.objective.point import Iterate
 from bridle.rows.base import Piece
 from bridle.rows.disk.kept import Kept
 from bridle.solvers.base import Iterates
-from bridle.solvers.shared.gap_estimates import GapEstimate
+from bridle.solvers.shared.gap_estimates import GapEstimate, relative_to
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class Descent:
         """As in memory: a free one of a regression, where it is best for no weights."""
         if start is not None:
             return float(start.b)
+        if self.problem.loss.pull:
+            return self.problem.intercept(self.alpha)
         if not self.sides.free or not self.problem.loss.residual:
             return 0.0
         return self.sides.best_bias(self.vectors.zeros())
@@ -173,8 +175,8 @@ class Descent:
             self.whole_gap = done.gap
         if done.active == 0 or (not whole and done.gap <= 0.1 * self.whole_gap):
             self.wake_all()
-        primal = done.dual + done.gap
-        return self.gap.after(done.gap / primal) if 0 < primal < np.inf else None, whole
+        size = relative_to(done.dual, done.gap)
+        return self.gap.after(done.gap / size) if 0 < size < np.inf else None, whole
 
     def learn(self, relative_gap: float, whole: bool) -> None:
         """From a certificate, which an epoch of this kind has not sufficed for."""
