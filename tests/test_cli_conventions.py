@@ -61,7 +61,10 @@ def run(*arguments: Any, code: int = 0, given: bytes | None = None) -> Result:
         (["certify", "--nonsense"], "--nonsense"),
         (["--nonsense"], "; see bridle --help"),
         (["nonsense"], "nonsense"),
-        (["import", "{two}", "m"], "Missing option '-c', or '-n' of one class; see bridle import --help"),
+        (
+            ["import", "{two}", "m"],
+            "Missing option '-c', or '-n' of one class; see bridle import --help",
+        ),
     ],
 )
 def test_usage_errors_take_one_line(folder: Path, line: list[str], said: str) -> None:

@@ -345,7 +345,7 @@ def learn(options: TrainOptions, files: list[Path], target: Path, solver: Any) -
 
 def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> Fit | RegressionFit:
     from bridle.fitting.fit import Extras, fit
-    from bridle.fitting.regression import fit_function
+    from bridle.fitting.regression import fit_regression
 
     calibration = None
     if options.probability is not None:
@@ -364,7 +364,7 @@ def _fit(options: TrainOptions, given: OpenedRows, solver: Any, named: str) -> F
         # On a cluster a certificate that only shows how it goes costs a pass: for those who look.
         blind = options.dask is not None and not sys.stderr.isatty() and options.trace is None
         task: Any = task_of(options)
-        found: Any = (fit if task.loss.of_classes else fit_function)(
+        found: Any = (fit if task.loss.of_classes else fit_regression)(
             given.rows, given.labels, sample_weight=given.weight, task=task,
             effort=effort_of(options, solver), extras=extras, watch=None if blind else watching,
         )  # fmt: skip

@@ -18,6 +18,7 @@ from bridle.estimators.base import (
     stop_of,
     validate_data,
 )
+from bridle.estimators.one_class import Inlying
 from bridle.estimators.svc import LARGEST_C, MATRIX, KernelWeights
 from bridle.fitting.polish import polished
 from bridle.matrix.arrays import Array
@@ -25,7 +26,6 @@ from bridle.matrix.door import is_sparse
 from bridle.matrix.fingerprint import fingerprint_of_checked
 from bridle.models.header import Objective
 from bridle.models.kernel_function import KernelRegressionModel, OneClassModel
-from bridle.models.one_class import above_boundary
 from bridle.objective.bias import Bias
 from bridle.objective.kernels import Kernel, KernelFunction
 from bridle.objective.losses import EpsilonInsensitive, OneClass
@@ -37,7 +37,7 @@ from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback, solve
 from bridle.solving.solution import Solution
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OutlierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 # Kernel values of a Python function that are held at once when predicting.
@@ -272,7 +272,7 @@ class SVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         return {"C": objective.C, "bias": objective.bias, **objective.parameters}
 
 
-class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
+class OneClassSVM(Inlying, KernelMachine):
     """The one-class machine with a certified duality gap: where most rows are, and which are not.
 
         min_{w, rho}  1/2 |w|^2 + sum_i weight_i max(0, rho - w.phi(x_i)) - nu rho sum_i weight_i
@@ -299,7 +299,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
 
     _model_class = OneClassModel
     _model_kind = "one-class"
-    offset_: Array
 
     def __init__(
         self,
@@ -354,18 +353,6 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         self._fit(X, weights, problem, objective)
         self._keep_offset()
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Not negative where rows belong."""
-        return above_boundary(self._values(X), float(self.intercept_[0]))
-
-    def score_samples(self, X: Any) -> Array:
-        """The same without the offset."""
-        return np.asarray(self.decision_function(X) + self.offset_)
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """+1 of rows that belong, -1 of others."""
-        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
 
     def _keep_offset(self) -> None:
         self.offset_ = -self.intercept_

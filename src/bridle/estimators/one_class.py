@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle.estimators.base import interruptible, validate_data
@@ -22,7 +22,30 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
 
-class LinearOneClassSVM(OutlierMixin, OneFunction):  # type: ignore[misc]
+class Inlying(OutlierMixin):  # type: ignore[misc]
+    """What one-class machines answer."""
+
+    intercept_: Array
+    offset_: Array
+
+    if TYPE_CHECKING:
+
+        def _values(self, X: Any) -> Array: ...
+
+    def decision_function(self, X: Any) -> Array:
+        """Not negative where rows belong."""
+        return above_boundary(self._values(X), float(self.intercept_[0]))
+
+    def score_samples(self, X: Any) -> Array:
+        """The same without the offset."""
+        return np.asarray(self.decision_function(X) + self.offset_)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """+1 of rows that belong, -1 of others."""
+        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
+
+
+class LinearOneClassSVM(Inlying, OneFunction):
     """The linear one-class machine with a certified duality gap.
 
         min_{w, rho}  1/2 |w|^2 + sum_i weight_i max(0, rho - w.x_i) - nu rho sum_i weight_i
@@ -57,7 +80,6 @@ class LinearOneClassSVM(OutlierMixin, OneFunction):  # type: ignore[misc]
     """
 
     _model_kind = "linear-one-class"
-    offset_: Array
 
     def __init__(
         self,
@@ -92,18 +114,6 @@ class LinearOneClassSVM(OutlierMixin, OneFunction):  # type: ignore[misc]
         if not (is_stored(X) or is_remote(X)):
             X = validate_data(self, X, **MATRIX)
         return self._fit(X, None, sample_weight)
-
-    def decision_function(self, X: Any) -> Array:
-        """Not negative where rows belong."""
-        return above_boundary(self._values(X), float(self.intercept_[0]))
-
-    def score_samples(self, X: Any) -> Array:
-        """The same without the offset."""
-        return np.asarray(self.decision_function(X) + self.offset_)
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """+1 of rows that belong, -1 of others."""
-        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
 
     def _formula(self) -> tuple[float, Loss, Bias]:
         return 1.0, OneClass(float(self.nu)), "free"

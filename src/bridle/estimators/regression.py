@@ -25,7 +25,7 @@ from bridle.estimators.linear import MATRIX
 from bridle.fitting.fit import Extras
 from bridle.fitting.multiclass import Effort
 from bridle.fitting.problems import Task
-from bridle.fitting.regression import fit_function
+from bridle.fitting.regression import fit_regression
 from bridle.matrix.arrays import Array
 from bridle.models.header import Objective
 from bridle.objective.bias import Bias
@@ -68,7 +68,7 @@ class OneFunction(Certified, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         C, loss, bias = self._formula()
-        found = fit_function(
+        found = fit_regression(
             X, y, sample_weight=sample_weight,
             task=Task(C, loss, bias, self.intercept_scaling),
             effort=Effort(

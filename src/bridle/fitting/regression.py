@@ -2,7 +2,7 @@
 
     found = fit_regression(X, y, task=Task(C=0.1, loss=Pinball(0.9), bias="free"))
     found.model, found.solution.certificate
-    fit_function(X, task=Task(loss=OneClass(0.1), bias="free"))
+    fit_regression(X, task=Task(loss=OneClass(0.1), bias="free"))
 
 The task's loss is one of residuals, of w.x + b - t instead of y (w.x + b), or that of one class.
 """
@@ -120,6 +120,7 @@ def fit_regression(
 ) -> RegressionFit:
     """Learn to predict the targets; rows on disk or on a cluster bring theirs.
 
+    Of the loss of one class there are none, and what is learned is who belongs.
     watch: makes the watcher, as in `bridle.fitting.fit.fit`.
 
     Examples
@@ -130,28 +131,9 @@ def fit_regression(
     >>> bridle.fit_regression(X, y, task=task).model.predict([[3.0]]).round(1)
     array([6.])
     """
-    if not loss_from(task.loss).residual:
-        raise ValueError(f"the loss {loss_from(task.loss).name!r} is not one of targets")
-    return fit_function(
-        rows, targets, sample_weight=sample_weight, task=task, effort=effort, extras=extras,
-        watch=watch,
-    )  # fmt: skip
-
-
-def fit_function(
-    rows: Any,
-    targets: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | float | None = None,
-    task: Task,
-    effort: Effort = Effort(),  # noqa: B008  (frozen)
-    extras: Extras = Extras(),  # noqa: B008  (frozen)
-    watch: Any = None,
-) -> RegressionFit:
-    """The same of any loss that is not one of classes; of one class there are no targets."""
     loss = loss_from(task.loss)
     if loss.of_classes:
-        raise ValueError(f"the loss {loss.name!r} is one of classes")
+        raise ValueError(f"the loss {loss.name!r} is one of classes, not of targets")
     if loss.one_class:
         targets = None
     home, sizes, name = home_of(rows), None, None
