@@ -150,7 +150,7 @@ def test_what_there_is_not():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("memory", [None, "300M"])
+@pytest.mark.parametrize("memory", [None, "2G"])
 def test_on_disk(memory, weighted, tmp_path):
     from bridle.data import write_arrow
 
