@@ -222,7 +222,8 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     },
     "DcdPart": {
         "visit": lambda: {"rng": _core.Rng(0), "bucket": 2, "share": 0.5, "w": ones(5), "bias": 0.0,
-                          "response": 0.1, "step": ones(5)},
+                          "response": 0.1, "step": ones(5), "balance": 0.5,
+                          "first": (9.0, 2.0, 3.0, 2.0)},
         "set_caution": lambda: {"caution": ones(5)}, "moved": dict, "keep": lambda: {"part": 0.5},
         "alpha": lambda: {"out": ones()},
     },

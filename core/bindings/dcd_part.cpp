@@ -2,6 +2,11 @@
 
 #include "linear/dcd/part.hpp"
 
+#include <nanobind/stl/array.h>
+
+#include <array>
+#include <cmath>
+
 namespace bridle {
 namespace {
 
@@ -14,13 +19,17 @@ std::unique_ptr<DcdPart> make_part(const PyRows &rows, const PyLoss &loss,
 }
 
 DcdShare visit_share(DcdPart &part, Rng &rng, int64_t bucket, double share, Vector<double> w,
-                     double bias, double response, MutableVector<double> step) {
+                     double bias, double response, MutableVector<double> step, double balance,
+                     const std::optional<std::array<double, 4>> &first) {
   check_share(share);
   bucket = checked_bucket(bucket, part.n_rows);
   expect_size(w, part.n_weights, "w");
   expect_size(step, part.n_weights, "step");
+  std::optional<FirstShare> begun;
+  if (first)
+    begun = FirstShare{(*first)[0], (*first)[1], (*first)[2], (*first)[3]};
   const nb::gil_scoped_release release;
-  return part.visit(rng, bucket, share, w.data(), bias, response, step.data());
+  return part.visit(rng, bucket, share, {w.data(), bias, response, balance}, begun, step.data());
 }
 
 void set_caution(DcdPart &part, Vector<double> caution) {
@@ -48,7 +57,8 @@ void bind_dcd_part(nb::module_ &m) {
       .def_ro("curvature", &DcdMove::curvature);
   nb::class_<DcdPart>(m, "DcdPart", "One of many parts of a problem, the other rows elsewhere.")
       .def("visit", &visit_share, nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"),
-           nb::arg("bias"), nb::arg("response"), nb::arg("step"),
+           nb::arg("bias"), nb::arg("response"), nb::arg("step"), nb::arg("balance") = 0.0,
+           nb::arg("first") = nb::none(),
            "Visit the next share of an epoch from these weights; add the step to `step`.")
       .def("set_caution", &set_caution, nb::arg("caution"))
       .def("moved", &DcdPart::moved, nb::call_guard<nb::gil_scoped_release>())

@@ -104,7 +104,7 @@ void parts_find_the_same_optimum(const Sample &sample) {
   for (int round = 0; round < 400; ++round) {
     std::vector<double> step(n + 1, 0.0);
     for (DcdPart *part : {static_cast<DcdPart *>(&a), static_cast<DcdPart *>(&b)}) {
-      part->visit(rng, 8, 0.5, w.data(), 0.0, 0.0, step.data());
+      part->visit(rng, 8, 0.5, {w.data(), 0, 0, 0}, {}, step.data());
       CHECK(part->moved().curvature == 0);
       part->keep(1.0);
       if (round % 50 == 0)

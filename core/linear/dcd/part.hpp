@@ -10,10 +10,23 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace bridle {
+
+// What all parts share, as a visit of one of them begins.
+struct Shared {
+  const double *w;
+  double bias, response, balance; // db / d beta; beta = sum alpha y
+};
+
+// The first epoch from zero, see `FirstEpoch`: of all parts' rows so many were seen before, and for
+// each that a part sees now, it expects all to see so many.
+struct FirstShare {
+  double rows_in_all, rows_before, rows_seen, at_once;
+};
 
 class DcdPart {
 public:
@@ -23,8 +36,8 @@ public:
   virtual ~DcdPart() = default;
   // Visits the next `share` of an epoch, from the weights and the bias of all parts together. To
   // `step` is added sum d_alpha_i z_i. The rows' steps are kept, all or in part, by `keep`.
-  virtual DcdShare visit(Rng &rng, int64_t bucket, double share, const double *w, double bias,
-                         double response, double *step) = 0;
+  virtual DcdShare visit(Rng &rng, int64_t bucket, double share, const Shared &from,
+                         const std::optional<FirstShare> &first, double *step) = 0;
   // Since the other parts are stepping, too: from now on each step counts so many times, for each
   // feature and, last, for the bias.
   virtual void set_caution(const double *caution) = 0;
@@ -43,10 +56,10 @@ public:
   DcdPartOn(const Rows &rows, StepsOf<Rows> loss, const RowSides &sides, const double *start_alpha)
       : DcdPart(rows.n_rows, rows.n_features + 1), loss_(std::move(loss)),
         rows_(rows, sides, start_alpha), w_(n_weights), cautions_(n_weights, W(1)),
-        before_(start_alpha, start_alpha + n_rows) {}
+        has_moved_(n_rows, 0) {}
 
-  DcdShare visit(Rng &rng, int64_t bucket, double share, const double *w, double bias,
-                 double response, double *step) override {
+  DcdShare visit(Rng &rng, int64_t bucket, double share, const Shared &from,
+                 const std::optional<FirstShare> &first, double *step) override {
     if (order_.between_epochs()) {
       // Few rows: no more of them at a time than were asked for.
       const auto few = static_cast<int64_t>(std::ceil(share * static_cast<double>(rows_.size())));
@@ -56,23 +69,28 @@ public:
     }
     const Range buckets = order_.next(share);
 
-    std::copy(w, w + n_weights, w_.begin());
+    std::copy(from.w, from.w + n_weights, w_.begin());
     w_.back() = 0; // of the constant feature, which the bias stands for
     start_ = w_;
     const StepSettings<W> settings{
-        {.of = cautions_.data()}, static_cast<W>(response) * cautions_.back(), shrink_beyond_};
-    const DcdPass<W> pass = loss_->visit_buckets(rows_, order_, buckets, settings,
-                                                 static_cast<W>(bias), w_.data(), {}, {});
+        {.of = cautions_.data()}, static_cast<W>(from.response) * cautions_.back(), shrink_beyond_};
+    auto scale = [&](DcdPass<W> &pass, int64_t b) {
+      set_scale(pass, b - buckets.begin, from, *first);
+    };
+    const DcdPass<W> pass =
+        loss_->visit_buckets(rows_, order_, buckets, settings, static_cast<W>(from.bias), w_.data(),
+                             first ? BeginBucket<W>(scale) : BeginBucket<W>(),
+                             [&](int64_t j, W before) { remember(j, before); });
     for (int64_t j = 0; j < n_weights; ++j)
       step[j] += (w_[j] - start_[j]) / cautions_[j];
 
     so_far_ = so_far_.then(pass);
     const int64_t visits = order_.rows_of(buckets);
     const bool finished = order_.between_epochs();
-    if (finished) {
-      rows_.drop_shrunk();
+    if (finished)
+      end_epoch(first.has_value());
+    else if (!first && std::isinf(shrink_beyond_) && 8 * buckets.end > order_.size())
       shrink_beyond_ = so_far_.shrink_bound();
-    }
     return {visits, pass.inside, pass.gap, pass.balance, finished, whole_};
   }
 
@@ -85,14 +103,12 @@ public:
   }
 
   DcdMove moved() override {
-    rows_.rest();
+    write_down();
     DcdMove sum{};
-    for (int64_t i = 0; i < n_rows; ++i) {
-      const DualRow<W> &row = rows_.all()[i];
-      if (row.alpha == before_[i])
-        continue;
-      const double delta = static_cast<double>(row.alpha) - before_[i];
-      sum.separable += loss_->separable(row.alpha, row) - loss_->separable(before_[i], row);
+    for (const Undo &undo : undo_) {
+      const DualRow<W> &row = rows_.all()[undo.row];
+      const double delta = static_cast<double>(now(undo)) - undo.alpha;
+      sum.separable += loss_->separable(now(undo), row) - loss_->separable(undo.alpha, row);
       sum.balance += static_cast<double>(row.label()) * delta;
       sum.curvature += static_cast<double>(loss_->curvature(row.cost())) * delta * delta;
     }
@@ -100,21 +116,27 @@ public:
   }
 
   void keep(double part) override {
-    rows_.rest();
+    write_down();
     const auto t = static_cast<W>(part);
-    for (int64_t i = 0; i < n_rows; ++i) {
-      W &alpha = rows_.all()[i].alpha;
-      if (t != 1)
-        alpha = before_[i] + t * (alpha - before_[i]);
-      before_[i] = alpha;
+    for (const Undo &undo : undo_) {
+      has_moved_[undo.row] = 0;
+      if (t == 1)
+        continue;
+      const W alpha = undo.alpha + t * (now(undo) - undo.alpha);
+      rows_.all()[undo.row].alpha = alpha;
+      if (is_numbered(undo))
+        rows_.active[undo.at].alpha = alpha;
     }
-    for (ActiveRow<W> &row : rows_.active)
-      if (!row.shrunk())
+    if (renumbered_ && t != 1)
+      for (ActiveRow<W> &row : rows_.active)
         row.alpha = rows_.all()[row.row].alpha;
+    undo_.clear();
+    renumbered_ = false;
   }
 
   void unshrink() override {
     rows_.unshrink();
+    renumbered_ = true;
     order_.restart();
   }
 
@@ -122,11 +144,56 @@ public:
   void alpha(double *out) const override { rows_.alpha(out); }
 
 private:
+  // A row that has moved since the last `keep`: its place among the active rows, and alpha before.
+  struct Undo {
+    int64_t at, row;
+    W alpha;
+  };
+
+  void remember(int64_t at, W before) {
+    const int64_t row = rows_.active[at].row;
+    if (!std::exchange(has_moved_[row], uint8_t{1}))
+      undo_.push_back({at, row, before});
+  }
+
+  // Whether its place is known; else, and if it was left out, alpha stands with all rows.
+  bool is_numbered(const Undo &undo) const {
+    return !renumbered_ && !rows_.active[undo.at].shrunk();
+  }
+  W now(const Undo &undo) const {
+    return is_numbered(undo) ? rows_.active[undo.at].alpha : rows_.all()[undo.row].alpha;
+  }
+  void write_down() {
+    if (renumbered_)
+      rows_.rest();
+  }
+
+  // w = m/t v, of all parts together: the others do as this one does.
+  void set_scale(DcdPass<W> &pass, int64_t bucket, const Shared &from,
+                 const FirstShare &first) const {
+    const auto here = static_cast<double>(bucket * order_.bucket());
+    const double seen = first.rows_seen + first.at_once * here;
+    const double scale = (first.rows_in_all + first.rows_before) / (seen + first.rows_before);
+    const double change = cautions_.back() * pass.balance;
+    pass.scale = static_cast<W>(scale);
+    pass.bias =
+        static_cast<W>(from.bias + from.response * ((scale - 1) * from.balance + scale * change));
+  }
+
+  void end_epoch(bool first) {
+    rows_.drop_shrunk();
+    renumbered_ = true;
+    // What moved in the first epoch says nothing of the next one.
+    shrink_beyond_ = first ? std::numeric_limits<W>::infinity() : so_far_.shrink_bound();
+  }
+
   StepsOf<Rows> loss_;
   ResidentRows<Rows> rows_;
   std::vector<W> w_, start_; // of the visit at hand: now, and when it began
   std::vector<W> cautions_;  // how often steps count
-  std::vector<W> before_;    // alpha at the last `keep`
+  std::vector<Undo> undo_;
+  RawVector<uint8_t> has_moved_;
+  bool renumbered_ = false; // the active rows, since the last `keep`
   W shrink_beyond_ = std::numeric_limits<W>::infinity();
   // The epoch at hand.
   Buckets order_;

@@ -22,6 +22,9 @@ ones, which only one part has at a time.
 Once the rows that still move are few, they are copied to one place and solved there, with the
 others where they are (see `bridle.rows.cluster.gathered`).
 
+The first epoch from zero is dcd's, in one round: a part sees a sample of all rows, and while the
+others do as it does, its own weights times m/t are about those of all.
+
 The bias is the proximal point method's, as in dcd, shared by all parts like w.
 """
 
@@ -58,7 +61,8 @@ class Cocoa(Solver):
 
     work: epochs that a part works on its own rows between two exchanges. Little is what saves
     epochs, much is what saves exchanges. None: so many that messages are a quarter of the time, by
-    a model (see `bridle.rows.cluster.price`), but no more than one.
+    a model (see `bridle.rows.cluster.price`), but no more than one. From zero, the first round is
+    an epoch.
     gather: once the rows that still move are no more to send than so many rounds, they are solved
     in one place; 0: never.
     bucket: as in dcd.
@@ -123,11 +127,14 @@ class Rounds:
         self.work = min(1.0, worthwhile_work(run)) if solver.work is None else solver.work
         self.caution = Caution(len(run.parts), len(run.w) + 1, self.work)
         self.seen = _Seen(self.work, run)
+        self.first = run.first_share()
         # Rows of other losses seldom rest, and their targets would have to come with them.
         most = solver.gather if run.sides.loss.quadratic else 0.0
         self.here = Gathered(run, most * message_bytes(run))
         # Rounds until the next look at how many rows still move: from zero, all do for an epoch.
         self.patience = self.seen.per_epoch if run.start is None else 0
+        # That look is worth its pass once the rows that do not rest weigh no more than this.
+        self.active, self.few = 0.0, np.inf
 
     def one(self) -> tuple[int, float | None]:
         """Visits, and a guess at the gap."""
@@ -139,25 +146,34 @@ class Rounds:
     @property
     def share(self) -> dict[str, Any]:
         """What a part is to do in a round."""
-        return {"epochs": self.work, "bucket": self.bucket}
+        epochs = self.work if self.first is None else 1.0
+        return {"epochs": epochs, "bucket": self.bucket, "first": self.first}
 
     def gathered(self) -> tuple[int, float | None] | None:
         """A round on the rows that still move, in one place; None if it is not time for one."""
-        if self.patience == 0 and self.here.most_bytes > 0:
+        if self.patience <= 0 and self.here.most_bytes > 0 and self.active <= self.few:
             if self.here.fetch():
                 visits = self.here.solve(self.rng, self.bucket)
                 self.run.sides.report.gathered += 1
                 return visits, self.seen.known(self.here.gap, self.run)
             self.patience = self.seen.per_epoch
+            self.few = self.active / max(1.0, self.here.too_many)
         return None
 
     def learn(self, steps: list[Step]) -> tuple[int, float | None]:
         """From the answers to a round."""
+        visits, line = sum(one.visits for one in steps), Line.along(self.run, steps)
+        self.active = sum(one.active for one in steps)
+        if self.first is not None:
+            # Steps for a dual with other costs are taken as they are, and say little of later ones.
+            self.first = None
+            self.run.move(1.0, line.step, line.balance)
+            self.run.bias.recentre(self.run.sigma(self.run.n_useful // 10))
+            return visits, np.inf
         self.patience -= 1
-        line = Line.along(self.run, steps)
         self.run.move(line.eta, line.step, line.balance)
         self.caution.learn(line)
-        return sum(one.visits for one in steps), self.seen.add(steps, self.run)
+        return visits, self.seen.add(steps, self.run)
 
 
 class ClassRounds:
@@ -341,4 +357,6 @@ class _Seen:
     def learn(self, certificate: Any) -> None:
         self.primal = certificate.primal
         if 0 < self.guess < np.inf:
-            self.correction = min(20.0, max(0.5, certificate.relative_gap / self.guess))
+            # And a little more, or the last hundredth of the way would take many certificates.
+            found = 1.05 * certificate.relative_gap / self.guess
+            self.correction = min(20.0, max(0.5, found))

@@ -118,12 +118,23 @@ class BlockRows:
         entry = self.X.indices.itemsize + self.X.data.itemsize
         return np.asarray(np.diff(self.X.indptr) * float(entry) + 16.0)
 
+    @property
+    def mean_bytes(self) -> float:
+        """Of a row."""
+        if not is_sparse(self.X):
+            return float(self.X.shape[1] * self.X.itemsize + 16)
+        entry = self.X.indices.itemsize + self.X.data.itemsize
+        return self.nnz / self.n_rows * float(entry) + 16.0
+
     def take(self, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
         """Lengths, columns and values of some rows, or these rows of a dense matrix."""
         if not is_sparse(self.X):
             return (self.X[chosen],)
-        found = self.X[chosen]
-        return np.diff(found.indptr).astype(np.int32), found.indices, found.data
+        # Not self.X[chosen]: where its offsets are wider than its columns, that copies all of them.
+        begins, ends = self.X.indptr[chosen], self.X.indptr[chosen + 1]
+        lengths = ends - begins
+        places = np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+        return lengths.astype(np.int32), self.X.indices[places], self.X.data[places]
 
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, values and label of a row."""

@@ -35,6 +35,7 @@ class Gathered:
     most_bytes: float
     shares: list[list[Share]] = field(default_factory=list)  # of each part, as they came
     nbytes: float = 0.0
+    too_many: float = 1.0  # how many times as many rows may move as fit
     sizes: Array | None = None  # of the rows that may move and are not here, for each band
     gap: float = np.inf  # of all rows, when the parts last looked
     recoveries: int = 0  # of the run, when the rows came: a part that began anew knows of none
@@ -42,6 +43,7 @@ class Gathered:
     def fetch(self) -> bool:
         """Copy the rows that may move, of the widest band that fits; False if that is no use."""
         sizes = self._sizes()
+        self.too_many = float(self.nbytes + sizes.min()) / self.most_bytes
         fitting = np.flatnonzero(self.nbytes + sizes <= self.most_bytes)
         if not len(fitting) or self.nbytes + sizes[fitting[0]] == 0:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
@@ -57,6 +57,20 @@ class Opened:
     cost: float
     n_rows: int
     n_useful: int  # rows that cost something
+    from_zero: bool
+
+
+class FirstShare(NamedTuple):
+    """Of the first epoch from zero: see `core/linear/dcd/part.hpp`."""
+
+    rows_in_all: float
+    rows_before: float
+    rows_seen: float  # by all parts, before this round
+    at_once: float  # for each that a part sees
+
+    def after(self, visits: int) -> FirstShare:
+        """Once a part has seen so many more."""
+        return self._replace(rows_seen=self.rows_seen + self.at_once * visits)
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,8 @@ class Order:
     caution: NDArray[Any] | None  # S of each feature and, last, of the bias; None as before
     epochs: float  # of local work
     bucket: int
+    balance: float = 0.0  # sum alpha y
+    first: FirstShare | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,7 @@ class Step:
     gap: float  # seen on the way
     visits: int
     inside: int
+    active: float  # bytes of the rows that do not rest
 
 
 @dataclass(frozen=True)

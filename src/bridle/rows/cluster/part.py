@@ -131,6 +131,7 @@ class Part:
             sum(float(state.cost.sum()) for state in made),
             self.n_rows,
             sum(int(np.count_nonzero(state.cost)) for state in made),
+            all(alpha is None for alpha in chosen),
         )
 
     def _file(self, saved: str) -> str:

@@ -17,7 +17,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import LEVEL, Findings, Judged, Scales, total
 from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.messages import FromSnapshot, Order, Step
+from bridle.rows.cluster.messages import FirstShare, FromSnapshot, Order, Step
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import take_unwanted
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class ClusterRun:
         self.told = False  # whether all parts know the caution
         self.recoveries = 0  # how often parts were lost
         self.w = np.zeros(sides.rows.n_features)
+        self.balance = 0.0  # sum alpha y
+        self.from_zero = False
         self.bias = _core.steps.ProximalBias(
             sides.bias_precision, 0.0 if start is None else start.b
         )
@@ -71,6 +73,13 @@ class ClusterRun:
     def zero_primal(self) -> float:
         """P(0), every row costing C_i there."""
         return self.mean_cost * self.sides.rows.n_rows
+
+    def first_share(self) -> FirstShare | None:
+        """How the first epoch goes; None if this is not the beginning, from zero."""
+        before = 2 * self.mean_cost * self.mean_norm * self.n_useful
+        if not self.from_zero or not 0 < before < np.inf:
+            return None
+        return FirstShare(self.n_useful, before, 0.0, len(self.parts))
 
     @property
     def n_features(self) -> int:
@@ -100,7 +109,8 @@ class ClusterRun:
             self.caution, self.told = caution.astype(dtype), False
         told = None if self.told else self.caution
         w = self.vector().astype(dtype)
-        return Order(self.kept, w, self.b, float(self.bias.response), told, **order)
+        response = float(self.bias.response)
+        return Order(self.kept, w, self.b, response, told, balance=self.balance, **order)
 
     def heard(self) -> None:
         """All parts have answered."""
@@ -111,6 +121,7 @@ class ClusterRun:
         """w and b go this part of the way; the parts hear of it with the next message."""
         self.kept = kept
         self.w += kept * step[:-1]
+        self.balance += kept * balance
         self.bias.add(kept * balance)
 
     def judge(self, iterate: Iterate) -> Findings:
@@ -164,7 +175,8 @@ class ClusterRun:
             judged = judged.balanced()
         else:
             self.w = judged.w_alpha[:-1].copy()
-            self.bias.set_balance(judged.balance.middle)
+            self.balance = judged.balance.middle
+            self.bias.set_balance(self.balance)
         joined = np.append(w, b / sides.bias_scale if sides.bias == "regularised" else 0.0)
         return Findings(joined, b, loss, judged, self._resident(snapshot, judged), False)
 
@@ -226,9 +238,11 @@ class ClusterRun:
             self.mean_norm = sum(one.squared_norm for one in opened) / rows
             self.mean_cost = sum(one.cost for one in opened) / rows
             self.n_useful = sum(one.n_useful for one in opened)
+        self.from_zero = only is None and all(one.from_zero for one in opened)
         self.kept = 1.0
         self.w = np.sum([one[0] for one in settled], axis=0)[:-1]
-        self.bias.set_balance(sum(one[1] for one in settled))
+        self.balance = sum(one[1] for one in settled)
+        self.bias.set_balance(self.balance)
         inside = sum(one[2] for one in settled)
         if only is None:
             inside = inside if self.start is not None else self.n_useful // 10

@@ -58,6 +58,11 @@ class State:
         """The bounds of alpha."""
         return self.piece.upper
 
+    @property
+    def active_bytes(self) -> float:
+        """About what the rows would weigh that do not rest."""
+        return self.block.mean_bytes * float(self.descent.n_active)
+
     def alpha(self) -> Array:
         """The dual variables, inside their bounds."""
         out = np.empty(len(self.y))

@@ -11,7 +11,7 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.threads import Threads
 from bridle.rows.cluster.blocks import LOCAL
-from bridle.rows.cluster.messages import Against, Order, Step
+from bridle.rows.cluster.messages import Against, FirstShare, Order, Step
 from bridle.rows.cluster.state import State, wake
 
 
@@ -45,19 +45,25 @@ class PartRun:
             return self._step(order, *self.crew.visit(order, self.caution))
         w = np.array(order.w, np.float64)
         step, own = np.zeros(len(w)), np.zeros(len(w))
-        b, left = order.b, order.epochs
+        b, balance, first, left = order.b, order.balance, order.first, order.epochs
         gap = 0.0
         visits = inside = 0
         while left > 1e-9:
             share = min(1.0, left)
             for state in self.states:
                 own[:] = 0.0
-                done = state.descent.visit(self.rng, order.bucket, share, w, b, order.response, own)
+                done = state.descent.visit(
+                    self.rng, order.bucket, share, w, b, order.response, own, balance, first
+                )
                 step += own
                 w += self.caution * own
                 b += self.caution[-1] * order.response * done.balance
+                balance += self.caution[-1] * done.balance
                 gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
-                wake(state, done)
+                if first is None:
+                    wake(state, done)
+                else:
+                    first = first.after(done.visits)
             left -= share
         return self._step(order, step, gap, visits, inside)
 
@@ -67,6 +73,7 @@ class PartRun:
             step.astype(order.w.dtype),
             sum(move.separable for move in moves), sum(move.balance for move in moves),
             sum(move.curvature for move in moves), gap, visits, inside,
+            sum(state.active_bytes for state in self.states),
         )  # fmt: skip
 
 
@@ -92,6 +99,7 @@ class Crew:
     def visit(self, order: Order, caution: Array) -> tuple[Array, float, int, int]:
         """The blocks' steps in sum; the gap seen, visits, and rows inside."""
         w, b, left = np.array(order.w, np.float64), order.b, order.epochs
+        balance, first = order.balance, order.first
         step, gap, visits, inside = np.zeros(len(w)), 0.0, 0, 0
         if order.caution is not None or self.worked >= self.told:
             self._tell(caution)
@@ -99,16 +107,21 @@ class Crew:
             while left > 1e-9:
                 share = min(LOCAL, left)
                 for wave, rngs in zip(self.waves, self.rngs, strict=True):
-                    found = list(pool.map(partial(_visit, order, share, w, b), wave, rngs))
-                    balance = sum(done.balance for _, done in found)
+                    all_at_once = first and first._replace(at_once=first.at_once * len(wave))
+                    now = partial(_visit, order, share, w, b, balance, all_at_once)
+                    found = list(pool.map(now, wave, rngs))
+                    change = sum(done.balance for _, done in found)
                     self._learn([own for own, _ in found])
                     for state, (own, done) in zip(wave, found, strict=True):
                         step += own
                         w = w + caution * own
                         gap, visits = gap + done.gap, visits + done.visits
                         inside += done.inside
-                        wake(state, done)
-                    b += caution[-1] * order.response * balance
+                        if first is None:
+                            wake(state, done)
+                    b += caution[-1] * order.response * change
+                    balance += caution[-1] * change
+                    first = first and first.after(sum(done.visits for _, done in found))
                 left -= share
                 self.worked += share
         return step, gap, visits, inside
@@ -137,8 +150,11 @@ class Crew:
 
 
 def _visit(
-    order: Order, share: float, w: Array, b: float, state: State, rng: Any
-) -> tuple[Array, Any]:
+    order: Order, share: float, w: Array, b: float, balance: float, first: FirstShare | None,
+    state: State, rng: Any,
+) -> tuple[Array, Any]:  # fmt: skip
     """A share of an epoch of a block, from these weights: its step, and what it saw."""
     own = np.zeros(len(w))
-    return own, state.descent.visit(rng, order.bucket, share, w, b, order.response, own)
+    return own, state.descent.visit(
+        rng, order.bucket, share, w, b, order.response, own, balance, first
+    )
