@@ -7,7 +7,7 @@ CXX_SOURCES := $(shell find core -name '*.[ch]pp')
 CORE := $(filter-out core/tests/%,$(CXX_SOURCES)) CMakeLists.txt pyproject.toml src/bridle/__init__.py
 
 .PHONY: demo test test-core test-threads lint bench experiments gallery docs wheel fuzz sanitize
-.PHONY: mutants format clean lint-release test-oldest test-clang test-aarch64 compile-windows
+.PHONY: look mutants format clean lint-release test-oldest test-clang test-aarch64 compile-windows
 
 demo: $(VENV)/.built
 	$(BIN)/bridle demo --picture demo-out/convergence.png
@@ -88,6 +88,10 @@ mutants: $(VENV)/.built $(VENV)/.tools
 docs: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+# Its pages as pictures, wide and narrow, light and dark, in out/look; what does not fit is an error. Needs Chromium.
+look: docs
+	$(BIN)/python docs/_ext/look.py docs/_build/html
 
 # The development environment: the package in editable mode, built without isolation so that a
 # second build only compiles what changed. The stubs of the compiled module are for mypy and editors:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
+import ir_measures
 import numpy as np
 import pytest
 from bridle import metrics
+from ir_measures import AP, RR, P, Qrel, ScoredDoc, nDCG
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 
@@ -108,6 +112,36 @@ def test_agree_with_scikit_learn():
         assert values["roc"][q] == pytest.approx(roc_auc_score(relevant, scores[rows]))
         assert values["ndcg"][q] == pytest.approx(ndcg_score([y[rows]], [scores[rows]]))
         assert values["ndcg@5"][q] == pytest.approx(ndcg_score([y[rows]], [scores[rows]], k=5))
+
+
+TREC = {  # by trec_eval and, with gains of 2^g - 1, TREC's gdeval, which prints five digits
+    AP: (metrics.average_precision, 1e-12),
+    AP(rel=2): (lambda *rows: metrics.average_precision(*rows, threshold=1), 1e-12),
+    RR: (metrics.reciprocal_rank, 1e-12),
+    P @ 3: (lambda *rows: metrics.precision_at_k(*rows, k=3), 1e-12),
+    nDCG: (lambda *rows: metrics.ndcg(*rows, convention="trec"), 1e-12),
+    nDCG @ 5: (lambda *rows: metrics.ndcg(*rows, k=5, convention="trec"), 1e-12),
+    nDCG(dcg="exp-log2") @ 5: (lambda *rows: metrics.ndcg(*rows, k=5), 1e-5),
+}
+
+
+@pytest.mark.parametrize("measure", TREC, ids=str)
+@pytest.mark.parametrize("ties", [False, True])
+def test_agree_with_trecs_programs(measure, ties):
+    if "exp" in str(measure) and shutil.which("perl") is None:
+        pytest.skip("gdeval is a program in Perl")
+    y, scores, qid = many_queries(4, ties=ties)
+    # Of equal scores theirs has the last name first, ours the first row.
+    rows = [(str(q), f"{len(y) - k:04d}", k) for k, q in enumerate(qid)]
+    judged = [Qrel(query, name, int(y[k])) for query, name, k in rows]
+    run = [ScoredDoc(query, name, scores[k]) for query, name, k in rows]
+    found = ir_measures.iter_calc([measure], judged, run)
+    theirs = {metric.query_id: metric.value for metric in found}
+    ours, tolerance = TREC[measure]
+    values = ours(y, scores, qid)
+    for query, value in zip(metrics.queries(qid), values, strict=True):
+        assert value == pytest.approx(theirs.get(str(query), 0.0), abs=tolerance)
+    assert values.max() > 0.5
 
 
 def test_roc_counts_ties_as_scikit_learn_does():

@@ -22,7 +22,6 @@ from typing import Any, Self
 
 import numpy as np
 from bridle.data import fast_csv
-from bridle.data.hashing import murmur3
 from bridle.data.reading import Data, StrPath, Wanted, as_single, data_ending, numbered
 from bridle.files.packed import as_text, bytes_of
 from numpy.typing import NDArray
@@ -49,8 +48,11 @@ class Columns:
 
     def feature_of(self, column: str, value: str) -> int:
         """The number of the feature that a text stands for."""
+        import mmh3
+
         assert self.hash_bits is not None
-        return len(self.numbers) + murmur3(f"{column}={value}".encode()) % (1 << self.hash_bits)
+        word = mmh3.hash(f"{column}={value}", signed=False)
+        return len(self.numbers) + word % (1 << self.hash_bits)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain JSON, for a model file."""
