@@ -24,7 +24,7 @@ highlight_language = "none"  # of formulas in docstrings
 maximum_signature_line_length = 88
 
 html_theme = "furo"
-pygments_dark_style = "a11y-high-contrast-dark"  # of the same family as furo's light one
+pygments_dark_style = "github-dark"
 html_title = f"bridle {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bridle.solvers import REGISTRY
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "README.md").is_file() or not (ROOT / "core").is_dir():
@@ -38,6 +39,15 @@ def test_ten_complaints_and_every_row_names_tests_that_exist() -> None:
         assert tests.count("::") == len(named)
         for file, test in named:
             assert test in names_in(file), f"{complaint}: {file}::{test}"
+
+
+def test_it_counts_the_solvers_and_quotes_the_page_on_speed() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"| {len(REGISTRY) - 1} in one registry |" in text  # without auto
+    speed = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
+    section = text.partition("## How fast")[2].partition("\n## ")[0]
+    for told in re.findall(r"[\d.]+ m?s\b", section):
+        assert told in speed, told
 
 
 def test_the_core_is_plain_standard_cpp(tmp_path: Path) -> None:

@@ -78,8 +78,9 @@ FAULTS = r"""(() => {
     if (box.right > wide + 1 && !scrolls(e.parentElement) && !scrolls(e)) say('stands out', e);
     if (e.tagName === 'IMG' && !e.alt) say('no alt', e);
     if (e.tagName === 'IMG' && !e.naturalWidth) say('not there', e);
-    const words = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    const weak = words && !e.closest('svg, mjx-container') && contrast(e) < 3;
+    const words = !e.closest('svg, mjx-container')
+      && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    const weak = words && contrast(e) < 3;
     if (weak) say(`contrast ${contrast(e).toFixed(1)}`, e);
     if (words && parseFloat(getComputedStyle(e).fontSize) < 9) say('tiny', e);
   }
