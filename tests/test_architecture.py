@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import collections
 import importlib
-import importlib.util
 import re
 import subprocess
 import sys
@@ -196,13 +195,6 @@ print(*seen, sep="\\n")
             assert (HOUSE / room).exists(), room
 
 
-def test_the_picture_of_the_floors_is_that_of_the_code():
-    spec = importlib.util.spec_from_file_location("floors", ROOT / "docs" / "_ext" / "floors.py")
-    floors = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(floors)
-    assert floors.PICTURE.read_text(encoding="utf-8") == floors.draw()
-
-
 COMMANDS = """
 train rows.svm m
 predict rows.svm m p.txt
@@ -210,7 +202,7 @@ certify rows.svm m
 convert rows.svm rows.arrow
 train rows.arrow disk.m --memory 2G
 path rows.svm --c-min 0.1 --c-max 1 --gap 0.05
-compare rows.svm --solvers dcd,pegasos --picture c.png
+compare rows.svm --solvers dcd,pegasos --gap 0.1 --picture c.png
 report rows.svm -o report.html --folds 2
 export m m.liblinear
 import m.liblinear again.m -c 1
@@ -224,7 +216,7 @@ rank eval queries.svm ranker
 tag train tags.txt tagger
 tag predict tags.txt tagger tagged.txt
 tag eval tags.txt tagger
-demo --rows 500 --picture d.png
+demo --rows 500 --gap 0.1 --picture d.png
 """
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import gzip
-import importlib.util
+import importlib
 import io
 import os
 import re
@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import bridle
 import numpy as np
@@ -192,10 +193,8 @@ def test_the_code_blocks_run(page, files, tmp_path, monkeypatch):
 
 
 def extension(name):
-    found = importlib.util.spec_from_file_location(name, ROOT / f"docs/_ext/{name}.py")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    with mock.patch.object(sys, "path", [str(ROOT / "docs/_ext"), *sys.path]):
+        return importlib.import_module(name)
 
 
 def test_the_table_of_losses_is_what_the_code_says():
@@ -224,6 +223,11 @@ def test_who_refuses_a_free_bias():
     assert set(re.findall(r"`([\w-]+)`", told)) == takers("regularised") - takers("free")
 
 
+def test_the_table_of_the_floors_is_what_the_code_says():
+    floors = extension("floors")
+    assert floors.PAGE.read_text(encoding="utf-8") == floors.page()
+
+
 def test_every_public_name_is_in_the_reference(tmp_path):
     extension("reference").write_reference(tmp_path)
     pages = "".join(p.read_text(encoding="utf-8") for p in (tmp_path / "api").glob("*.rst"))
@@ -236,14 +240,19 @@ def test_every_public_name_is_in_the_reference(tmp_path):
 def test_docstrings_become_what_they_say():
     lines = [
         "Steps of `eta`, |w| <= 1 and a_i*b.", "",
-        "    min_w |w|^2", "", "batch: rows. rate: of `w`s.", "", "Parameters", "----------",
+        "    w <- w + 1/2 sum_{i in A_t} eta_t z_i'w  if  w.z_i <= lam", "",
+        "batch: rows. rate: (`w`) of `w`s.", "- one", "- two", "", "Parameters", "----------",
         "C : a weight,", "    positive.",
     ]  # fmt: skip
     module = extension("reference")
-    split = module._split(lines, {"batch", "rate"})
-    text = "\n".join(module._restructured(split, {"batch", "rate"}))
+    text = "\n".join(module._around_examples(lines, {"batch", "rate"}))
     assert r"Steps of ``eta``, \|w\| <= 1 and a\_i\*b." in text
-    assert "::\n\n    min_w |w|^2" in text
-    assert r"- ``rate``: of ``w``\ s." in text
+    formula = (
+        r"w \leftarrow  w + \tfrac{1}{2} \sum_{i \in A_{t}} \eta_{t} z_{i}^\top w "
+        r"\quad \text{ if } \quad w \cdot z_{i} \le  \lambda "
+    )
+    assert f".. math::\n\n   {formula}\n" in text
+    assert r"- ``rate``: (``w``) of ``w``\ s." in text
+    assert "\n- one\n\n- two\n" in text
     assert ".. rubric:: Parameters" in text
     assert "- ``C``: a weight,\n  positive." in text

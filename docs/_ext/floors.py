@@ -1,4 +1,4 @@
-"""The picture of the floors, docs/pictures/floors.svg, from what the code says of itself.
+"""The table of the floors in docs/design.md, from what the code says of itself.
 
 `python docs/_ext/floors.py` writes it; a test compares.
 """
@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 import tomllib
-from html import escape
 from pathlib import Path
 
+from written import with_table
+
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "docs" / "pictures" / "floors.svg"
-WIDTH, NAME, LINE, PAD = 820, 150, 20, 16
+PAGE = ROOT / "docs" / "design.md"
+MAKER = "docs/_ext/floors.py"
 
 
 def floors() -> list[tuple[str, str]]:
@@ -21,7 +21,8 @@ def floors() -> list[tuple[str, str]]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     names = next(c["layers"] for c in contracts if c["name"] == "floors")
-    return [(name, _line(name)) for name in names if name != "errors"]
+    core = ("core", "C++20 without Python: passes over rows, steps, inference, text")
+    return [*((name, _line(name)) for name in names if name != "errors"), core]
 
 
 def _line(name: str) -> str:
@@ -29,36 +30,11 @@ def _line(name: str) -> str:
     return (ast.get_docstring(ast.parse(text)) or "").splitlines()[0].rstrip(".")
 
 
-def draw() -> str:
-    """As SVG, readable on light and on dark pages."""
-    rows, y = [], PAD
-    shown = [*floors(), ("core", "C++20 without Python: passes over rows, steps, inference, text")]
-    for k, (name, line) in enumerate(shown):
-        lines = textwrap.wrap(line, 72)
-        height = LINE * len(lines) + 14
-        colour = "#4c78a8" if name != "core" else "#b2762c"
-        rows.append(
-            f'<rect x="{PAD}" y="{y}" width="{WIDTH - 2 * PAD}" height="{height}" rx="4" '
-            f'fill="{colour}" fill-opacity="{0.10 + 0.03 * (k % 2):.2f}" stroke="{colour}"/>'
-        )
-        rows.append(
-            f'<text x="{PAD + 14}" y="{y + 24}" font-weight="bold" fill="{colour}">'
-            f"{escape(name)}/</text>"
-        )
-        for i, part in enumerate(lines):
-            rows.append(
-                f'<text x="{PAD + NAME}" y="{y + 24 + LINE * i}" fill="#666666">'
-                f"{escape(part)}</text>"
-            )
-        y += height + 6
-    style = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="14"'
-    size = f'viewBox="0 0 {WIDTH} {y + PAD - 6}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n'
-        + "\n".join(rows)
-        + "\n</svg>\n"
-    )
+def page() -> str:
+    """The page with the table that the code has."""
+    rows = "".join(f"| `{name}/` | {line} |\n" for name, line in floors())
+    return with_table(PAGE, MAKER, f"| floor | what it is for |\n| --- | --- |\n{rows}")
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(draw(), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -19,9 +19,10 @@ from bridle.rows.cuda.placing import unfit
 from bridle.rows.cuda.rows import CudaRows
 from bridle.rows.disk.ranges import DiskRows
 from bridle.solvers import REGISTRY, solver_class
+from written import with_table
 
 PAGE = Path(__file__).parents[1] / "losses.md"
-BEGIN, END = "<!-- the table: docs/_ext/loss_table.py -->\n", "<!-- its end -->"
+MAKER = "docs/_ext/loss_table.py"
 
 X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([-1.0, 1.0, 1.0])
 
@@ -112,9 +113,7 @@ def _code(names: list[str]) -> str:
 
 def page() -> str:
     """The page with the table that the code has."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return with_table(PAGE, MAKER, table())
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import bridle
 from bridle.solvers import REGISTRY
+from plain_math import is_formula, set_below
 
 # title -> where its names live: a new public name is filed by its module.
 CHAPTERS = {
@@ -103,13 +105,15 @@ def _entry(path: str) -> str:
     if not inspect.isclass(value):
         kind = "autofunction" if callable(value) else "autodata"
         return f".. {kind}:: {path}\n\n"
-    # Methods that scikit-learn writes for itself are not ours to document.
-    own = "   :members:\n   :exclude-members: " + ", ".join(_SKLEARN) + "\n"
-    return f".. autoclass:: {path}\n{own}\n"
+    return f".. autoclass:: {path}\n   :members:\n\n"
 
 
-_SKLEARN = ("get_params", "set_params", "get_metadata_routing", "set_fit_request",
-            "set_score_request", "set_predict_request", "metadata_request")  # fmt: skip
+def scikit_learns(
+    app: Any, what: str, name: str, value: Any, skip: bool, options: Any
+) -> bool | None:
+    """Methods that scikit-learn writes for itself are not ours to document."""
+    own = r"[gs]et_params|get_metadata_routing|set_\w+_request|metadata_request"
+    return True if re.fullmatch(own, name) else None
 
 
 def _public(module: ModuleType) -> list[str]:
@@ -134,7 +138,7 @@ def plain_docstring(
 ) -> None:
     """Docstrings are plain text with `code`: turn them into reStructuredText that says the same.
 
-    Formulas set off by indentation become literal blocks, and what is said of a parameter, in a
+    Formulas set off by indentation are set as such, and what is said of a parameter, in a
     section with a line below its title or as "name: ...", an item of a list.
     Examples stay as they are.
     """
@@ -147,9 +151,23 @@ def _around_examples(lines: list[str], parameters: set[str]) -> list[str]:
     begins = (k for k, line in enumerate(lines) if line.startswith(">>> "))
     begin = next(begins, len(lines))
     end = next((k for k in range(begin, len(lines)) if not lines[k].strip()), len(lines))
-    before = _restructured(_split(lines[:begin], parameters), parameters)
+    before = _around_formulas(lines[:begin], parameters)
     after = _around_examples(lines[end:], parameters) if end < len(lines) else []
     return [*before, *lines[begin:end], "", *after]
+
+
+def _around_formulas(lines: list[str], parameters: set[str]) -> list[str]:
+    made: list[str] = []
+    text: list[str] = []
+    for blank, paragraph in groupby(lines, lambda line: not line.strip()):
+        part = list(paragraph)
+        if not blank and is_formula(part):
+            made += _restructured(_split(text, parameters), parameters)
+            made += ["", ".. math::", "", *(f"   {line}" for line in set_below(part)), ""]
+            text = []
+        else:
+            text += part
+    return made + _restructured(_split(text, parameters), parameters)
 
 
 def _parameters(value: Any) -> set[str]:
@@ -195,11 +213,11 @@ def _restructured(lines: list[str], parameters: set[str]) -> list[str]:
         if head and not indented and (section or (names and names <= parameters)):
             made += ["", f"- ``{head[1]}``: {_escaped(head[2])}"]
             item = True
-        elif item and (indented or before):
-            made.append(f"  {_escaped(line.strip())}")
-        elif line.lstrip().startswith(("- ", "* ")):
+        elif line.startswith(("- ", "* ")):
             made += ["", f"- {_escaped(line.strip()[2:])}"]
             item = True
+        elif item and (indented or before):
+            made.append(f"  {_escaped(line.strip())}")
         else:
             item = False
             made.append(_escaped(line.strip()))
@@ -213,8 +231,9 @@ def _escaped(text: str) -> str:
     if len(parts) % 2 == 0:  # an odd one out
         return re.sub(r"([\\*|_`])", r"\\\1", text)
     for k, part in enumerate(parts):
-        parts[k] = f"``{part}``" if k % 2 else re.sub(r"([\\*|_])", r"\\\1", part)
-    return re.sub(r"(?<=\S``)(?=\w)", r"\\ ", "".join(parts))
+        plain = re.sub(r"^(?=\w)", r"\\ ", part) if k else part  # code ends where a word goes on
+        parts[k] = f"``{part}``" if k % 2 else re.sub(r"([*|_]|\\(?! ))", r"\\\1", plain)
+    return "".join(parts)
 
 
 def plain_signature(
@@ -238,6 +257,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     write_reference(Path(app.srcdir))
     app.connect("source-read", further_pages)
+    app.connect("autodoc-skip-member", scikit_learns)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", plain_docstring)
     return {"parallel_read_safe": True}

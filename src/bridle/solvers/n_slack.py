@@ -1,6 +1,6 @@
 """The n-slack cutting-plane method.
 
-    min_w,xi  1/2 |w|^2 + sum_i C_i xi_i   such that   w.psi_i(y) >= Delta(y_i, y) - xi_i
+    min_{w, xi}  1/2 |w|^2 + sum_i C_i xi_i   such that   w.psi_i(y) >= Delta(y_i, y) - xi_i
 
 with the constraints of each row found one at a time: every row whose most violated constraint is
 worse than its slack adds it, and the quadratic programme over all of them is solved again
