@@ -94,11 +94,30 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         "rows": csr(), "coefficients": np.ones((2, N)), "out": np.ones((2, 5)),
         "w": np.ones((2, 5)), "scores": np.ones((2, N)), "n_threads": 2}),
     "judge": (rows.judge, lambda: {
-        "rows": csr(), "own": ones(), "upper": ones(), "y": signs(), "w": ones(5), "alpha": ones(),
-        "combined": ones(5), "scores": ones(), "n_threads": 2}),
-    "losses": (sums.losses, lambda: {
-        "loss": "hinge", "y": signs(), "scores": ones(), "error": 0.1, "cost": ones(),
+        "rows": csr(), "own": ones(), "low": 0.0, "high": ones(), "signs": signs(),
+        "scales": (1.0, 0.5, 0.0), "w": ones(5), "alpha": ones(), "combined": ones(5), "scores": ones(),
         "n_threads": 2}),
+    "losses": (sums.losses, lambda: {
+        "loss": "hinge", "signed_cost": signs(), "scores": ones(), "error": 0.1, "n_threads": 2}),
+    "inner": (sums.inner, lambda: {"a": ones(), "b": ones(), "n_threads": 2}),
+    "total": (sums.total, lambda: {"a": ones(), "n_threads": 2}),
+    "squares_over": (sums.squares_over, lambda: {
+        "alpha": ones(), "cost": ones(), "n_threads": 2}),
+    "of_dual": (sums.of_dual, lambda: {"alpha": ones(), "signs": signs(), "n_threads": 2}),
+    "extremes": (matrix.extremes, lambda: {
+        "rows": csr(), "squared_norms": ones(), "n_threads": 2}),
+    "two_values": (matrix.two_values, lambda: {"values": signs(), "n_threads": 2}),
+    "equal_to": (matrix.equal_to, lambda: {
+        "values": signs(), "value": 1.0, "out": np.zeros(N, np.int64), "n_threads": 2}),
+    "with_signs": (matrix.with_signs, lambda: {
+        "sizes": ones(), "codes": np.arange(N), "positive": 1, "out": ones(), "n_threads": 2}),
+    "product": (matrix.product, lambda: {
+        "a": ones(), "b": ones(), "out": ones(), "n_threads": 2}),
+    "widen": (matrix.widen, lambda: {
+        "offsets": np.arange(N, dtype=np.int32), "out": np.zeros(N, np.int64), "n_threads": 2}),
+    "first_fall": (matrix.first_fall, lambda: {"offsets": np.arange(N)}),
+    "text_of_rows": (matrix.text_of_rows, lambda: {
+        "rows": csr(), "chosen": np.array([0, 3]), "labels": [b"1", b"2"]}),
     "weighted_gram": (rows.weighted_gram, lambda: {
         "rows": csr(), "weights": ones(), "out": np.ones((5, 5)), "n_threads": 2}),
     "append_rows": (rows.append_rows, lambda: {

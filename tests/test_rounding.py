@@ -145,7 +145,7 @@ class Boastful(Hinge):
     def dual_value(self, alpha, cost):
         return 1.5 * float(alpha.sum())
 
-    def dual_between(self, alpha, cost):
+    def dual_between(self, alpha, cost, *known):
         return 1.5 * rounding.total(alpha)
 
 

@@ -1,14 +1,18 @@
-// Sums whose rounding is known. Terms are added in blocks of 128 on eight lanes, and the sums of
-// the blocks with the rounding of each addition kept: each term goes through at most 24 roundings,
-// its own product included, however many there are. So the result differs from the exact sum by at
-// most 24 u sum |t| (u = 2^-53), but for products that underflow.
+// Sums whose rounding is known. Terms are added in blocks of 128 on eight lanes, the sums of blocks
+// with the rounding of each addition kept, and those of 128 blocks, by threads, in the same way:
+// each term goes through at most 26 roundings, its own product included, however many there are. So
+// the result differs from the exact sum by at most 26 u sum |t| (u = 2^-53), but for products that
+// underflow.
 #pragma once
 
 #include "base/cpu.hpp"
+#include "base/function_ref.hpp"
+#include "base/parallel.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace bridle {
 
@@ -54,18 +58,8 @@ BRIDLE_WIDEST inline KnownSum inner_block(const double *a, const double *b, int6
   return {sum[0], size[0]};
 }
 
-inline KnownSum known_inner(const double *a, const double *b, int64_t n) {
-  Compensated sum, size;
-  for (int64_t begin = 0; begin < n; begin += sum_block) {
-    const KnownSum block = inner_block(a + begin, b + begin, std::min(sum_block, n - begin));
-    sum.add(block.sum);
-    size.add(block.size);
-  }
-  return {sum.value(), size.value()};
-}
-
 // The same of a_i alone.
-inline KnownSum known_sum(const double *a, int64_t n) {
+inline KnownSum sum_of_block(const double *a, int64_t n) {
   static constexpr auto ones = [] {
     struct {
       double of[sum_block];
@@ -74,13 +68,43 @@ inline KnownSum known_sum(const double *a, int64_t n) {
       one = 1.0;
     return made;
   }();
-  Compensated sum, size;
-  for (int64_t begin = 0; begin < n; begin += sum_block) {
-    const KnownSum block = inner_block(a + begin, ones.of, std::min(sum_block, n - begin));
-    sum.add(block.sum);
-    size.add(block.size);
-  }
-  return {sum.value(), size.value()};
+  return inner_block(a, ones.of, n);
+}
+
+// sum of block(begin, n), the sums of n terms from `begin` on. The parts that threads add up are
+// the same for any number of them.
+inline KnownSum known_blocks(int64_t n, int n_threads,
+                             FunctionRef<KnownSum(int64_t, int64_t)> block) {
+  constexpr int64_t grain = 128 * sum_block;
+  struct Sums {
+    Compensated sum, size;
+    void add(const KnownSum &part) {
+      sum.add(part.sum);
+      size.add(part.size);
+    }
+  };
+  std::vector<KnownSum> parts((n + grain - 1) / grain);
+  for_ranges(n, grain, n_threads, [&](Range range) {
+    Sums own;
+    for (int64_t begin = range.begin; begin < range.end; begin += sum_block)
+      own.add(block(begin, std::min(sum_block, range.end - begin)));
+    parts[range.begin / grain] = {own.sum.value(), own.size.value()};
+  });
+  Sums all;
+  for (const KnownSum &part : parts)
+    all.add(part);
+  return {all.sum.value(), all.size.value()};
+}
+
+inline KnownSum known_inner(const double *a, const double *b, int64_t n, int n_threads) {
+  return known_blocks(n, n_threads, [&](int64_t begin, int64_t size) {
+    return inner_block(a + begin, b + begin, size);
+  });
+}
+
+inline KnownSum known_sum(const double *a, int64_t n, int n_threads) {
+  return known_blocks(n, n_threads,
+                      [&](int64_t begin, int64_t size) { return sum_of_block(a + begin, size); });
 }
 
 } // namespace bridle

@@ -5,6 +5,7 @@
 #include "base/rng.hpp"
 #include "linear/row_sides.hpp"
 #include "losses.hpp"
+#include "rows/judge.hpp"
 #include "rows/passes.hpp"
 #include "rows/views.hpp"
 
@@ -13,6 +14,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -111,6 +113,20 @@ template <class Array> void expect_size(const Array &array, int64_t size, const 
                               .c_str());
 }
 
+// Numbers of rows that are worth a thread, for loops that do next to nothing with each.
+constexpr int64_t vector_grain = 32768;
+
+// A number for each row, or one for all of them.
+using PyPerRow = std::variant<Vector<double>, double>; // in this order: arrays may be numbers, too
+
+inline PerRow per_row(const PyPerRow &given, int64_t n_rows, const char *name) {
+  const auto *each = std::get_if<Vector<double>>(&given);
+  if (!each)
+    return {nullptr, std::get<double>(given)};
+  expect_size(*each, n_rows, name);
+  return {each->data(), 0.0};
+}
+
 // The numbers of rows; their targets may be none.
 inline RowSides row_sides(const PyRows &rows, const Vector<double> &signed_cost,
                           const Vector<double> &squared_norms,
@@ -195,6 +211,7 @@ template <class T> nb::object to_numpy(std::vector<T> &&values) {
 
 // One file a topic; where several submodules are named, a topic has something for each.
 void bind_matrix(nb::module_ &matrix);
+void bind_vectors(nb::module_ &matrix);
 void bind_sums(nb::module_ &sums);
 void bind_rows(nb::module_ &rows);
 void bind_rng(nb::module_ &steps);

@@ -20,7 +20,7 @@ void expect_width(int64_t n_features, double bias) {
 
 template <class Value, class Column>
 PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values,
-           int64_t n_features, double bias, nb::object owner) {
+           int64_t n_features, double bias, nb::object owner, int n_threads) {
   expect_width(n_features, bias);
   if (offsets.shape(0) == 0)
     throw nb::value_error("indptr is empty");
@@ -29,7 +29,12 @@ PyRows csr(Vector<int64_t> offsets, Vector<Column> columns, Vector<Value> values
   const int64_t *o = offsets.data();
   const bool sorted = [&] {
     const nb::gil_scoped_release release;
-    return std::is_sorted(o, o + n + 1);
+    std::atomic<bool> all{true};
+    for_ranges(n, vector_grain, n_threads, [&](Range range) {
+      if (!std::is_sorted(o + range.begin, o + range.end + 1))
+        all = false;
+    });
+    return all.load();
   }();
   if (o[0] < 0 || o[n] > stored || !sorted)
     throw nb::value_error("indptr is not a nondecreasing sequence within the stored entries");
@@ -49,7 +54,7 @@ PyRows dense(nb::ndarray<const Value, nb::ndim<2>, nb::c_contig, nb::device::cpu
 template <class Value, class Column> void bind_csr(nb::module_ &m) {
   m.def("csr_rows", &csr<Value, Column>, nb::arg("offsets").noconvert(),
         nb::arg("columns").noconvert(), nb::arg("values").noconvert(), nb::arg("n_features"),
-        nb::arg("bias"), nb::arg("owner"));
+        nb::arg("bias"), nb::arg("owner"), nb::arg("n_threads") = 1);
 }
 
 template <class Value> void bind_dense(nb::module_ &m) {
@@ -66,16 +71,27 @@ bool scan_rows(const PyRows &rows, MutableVector<double> squared_norms, int n_th
   return found.canonical;
 }
 
-int64_t most_entries(const PyRows &rows) {
+std::pair<int64_t, double> extremes(const PyRows &rows, Vector<double> squared_norms,
+                                    int n_threads) {
+  const int64_t n = n_rows(rows);
+  expect_size(squared_norms, n, "squared_norms");
   const nb::gil_scoped_release release;
-  return std::visit(
-      [](const auto &r) {
-        int64_t most = 0;
-        for (int64_t i = 0; i < r.n_rows; ++i)
-          most = std::max(most, r.row_nnz(i));
-        return most;
+  std::vector<std::pair<int64_t, double>> parts((n + vector_grain - 1) / vector_grain, {0, 0.0});
+  std::visit(
+      [&](const auto &r) {
+        for_ranges(n, vector_grain, n_threads, [&](Range range) {
+          auto &[most, largest] = parts[range.begin / vector_grain];
+          for (int64_t i = range.begin; i < range.end; ++i) {
+            most = std::max(most, r.row_nnz(i));
+            largest = std::max(largest, squared_norms.data()[i]);
+          }
+        });
       },
-      rows.view());
+      rows.unchecked());
+  std::pair<int64_t, double> all{0, 0.0};
+  for (const auto &[most, largest] : parts)
+    all = {std::max(all.first, most), std::max(all.second, largest)};
+  return all;
 }
 
 } // namespace
@@ -93,7 +109,8 @@ void bind_matrix(nb::module_ &m) {
   bind_csr<double, int64_t>(m);
   bind_dense<float>(m);
   bind_dense<double>(m);
-  m.def("most_entries", &most_entries, nb::arg("rows"), "How many the fullest row has.");
+  m.def("extremes", &extremes, nb::arg("rows"), nb::arg("squared_norms"), nb::arg("n_threads"),
+        "How many entries the fullest row has, and the largest squared length.");
   m.def("scan", &scan_rows, nb::arg("rows"), nb::arg("squared_norms"), nb::arg("n_threads"),
         "Check every row and fill in its squared length; True if all columns are in order.");
 }

@@ -38,6 +38,7 @@ NB_MODULE(_core, m) {
   // Rows before all that takes them.
   auto matrix = m.def_submodule("matrix", "Views of matrices, and the one check of their rows.");
   bridle::bind_matrix(matrix);
+  bridle::bind_vectors(matrix);
 
   auto rows = m.def_submodule("rows", "Passes over rows, which know of no loss.");
   bridle::bind_rows(rows);

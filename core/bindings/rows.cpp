@@ -119,22 +119,39 @@ void combine_squares(const PyRows &rows, Matrix coefficients, MutableMatrix out,
   combine_rows_by_all(rows, coefficients, out, n_threads, [](double x) { return x * x; });
 }
 
-double judge(const PyRows &rows, Vector<double> own, Vector<double> upper, Vector<double> y,
-             Vector<double> w, MutableVector<double> alpha, MutableVector<double> combined,
-             MutableVector<double> scores, int n_threads) {
-  for (const auto &[array, name] : {std::pair{&own, "own"}, {&upper, "upper"}, {&y, "y"}})
-    expect_size(*array, n_rows(rows), name);
+nb::tuple judge(const PyRows &rows, const std::optional<Vector<double>> &own, const PyPerRow &low,
+                const PyPerRow &high, Vector<double> signs,
+                std::tuple<double, double, double> scales, Vector<double> w,
+                MutableVector<double> alpha, MutableVector<double> combined,
+                MutableVector<double> scores, int n_threads) {
+  const int64_t n = n_rows(rows);
+  if (own)
+    expect_size(*own, n, "own");
+  expect_size(signs, n, "signs");
   expect_size(w, n_weights(rows), "w");
-  expect_size(alpha, n_rows(rows), "alpha");
+  expect_size(alpha, n, "alpha");
   expect_size(combined, n_weights(rows), "combined");
-  expect_size(scores, n_rows(rows), "scores");
-  const nb::gil_scoped_release release;
-  return std::visit(
-      [&](const auto &r) {
-        return judge_rows(r, own.data(), upper.data(), y.data(), w.data(), alpha.data(),
-                          combined.data(), scores.data(), n_threads);
-      },
-      rows.view());
+  expect_size(scores, n, "scores");
+  const auto [up, down, top] = scales;
+  const DualProposal given{own ? own->data() : nullptr,
+                           per_row(low, n, "low"),
+                           per_row(high, n, "high"),
+                           signs.data(),
+                           up,
+                           down,
+                           top};
+  const JudgedRows found = [&] {
+    const nb::gil_scoped_release release;
+    return std::visit(
+        [&](const auto &r) {
+          return judge_rows(r, given, w.data(), alpha.data(), combined.data(), scores.data(),
+                            n_threads);
+        },
+        rows.view());
+  }();
+  const DualSums &sums = found.sums;
+  return nb::make_tuple(nb::make_tuple(sums.total.sum, sums.total.size), sums.balance, found.moved,
+                        found.shifted);
 }
 
 void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
@@ -208,11 +225,14 @@ void bind_rows(nb::module_ &m) {
   m.def("combine_and_score_all", &combine_and_score_rows_by_all, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("scores"),
         nb::arg("n_threads"), "The same for several functions, a row of each table for each.");
-  m.def(
-      "judge", &judge, nb::arg("rows"), nb::arg("own"), nb::arg("upper"), nb::arg("y"),
-      nb::arg("w"), nb::arg("alpha"), nb::arg("combined"), nb::arg("scores"), nb::arg("n_threads"),
-      "alpha: own inside 0..upper; combined = sum_i alpha_i y_i x_i; scores[i] = w . x_i. Returns "
-      "how far own was outside.");
+  m.def("judge", &judge, nb::arg("rows"), nb::arg("own").none(), nb::arg("low"), nb::arg("high"),
+        nb::arg("signs"), nb::arg("scales"), nb::arg("w"), nb::arg("alpha"), nb::arg("combined"),
+        nb::arg("scores"), nb::arg("n_threads"),
+        "alpha: own inside low..high, scaled where alpha_i y_i is positive and elsewhere, and "
+        "towards "
+        "high by the last of three scales; "
+        "combined = sum_i alpha_i y_i x_i; scores[i] = w . x_i. Returns (sum alpha_i, "
+        "sum |alpha_i|), sum alpha_i y_i, how far own went inside, and how far altogether.");
   m.def("careful_combine_and_score", &careful_combine_and_score_rows, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("shift"), nb::arg("scores"),
         nb::arg("n_threads"), "The same with twice the digits; scores[i] = w . x_i + shift.");

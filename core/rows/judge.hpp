@@ -1,35 +1,125 @@
 // What a certificate asks of the rows, in one pass.
 #pragma once
 
+#include "base/sums.hpp"
 #include "rows/passes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 namespace bridle {
 
-// alpha = own inside 0..upper; w = sum_i alpha_i y_i x_i; scores[i] = w_at . x_i. Returns how far
-// own was outside, in sum.
+// A number for each row, or one for all of them.
+struct PerRow {
+  const double *each;
+  double all;
+
+  double operator[](int64_t i) const { return each ? each[i] : all; }
+};
+
+// Of some dual variables alpha_i, whose rows have the signs y_i.
+struct DualSums {
+  KnownSum total; // sum alpha_i and sum |alpha_i|
+  double balance; // sum alpha_i y_i, rounded as often
+};
+
+// The running sums of such blocks as sums.hpp has.
+class DualSummer {
+public:
+  // signs: numbers that have them.
+  void add(const double *alpha, const double *signs, int64_t n) {
+    double y[sum_block];
+    for (int64_t k = 0; k < n; ++k)
+      y[k] = std::copysign(1.0, signs[k]);
+    const KnownSum total = sum_of_block(alpha, n);
+    add({total, inner_block(alpha, y, n).sum});
+  }
+  void add(const DualSums &part) {
+    total_.add(part.total.sum);
+    size_.add(part.total.size);
+    balance_.add(part.balance);
+  }
+  DualSums sums() const { return {{total_.value(), size_.value()}, balance_.value()}; }
+
+private:
+  Compensated total_, size_, balance_;
+};
+
+inline DualSums dual_sums(const double *alpha, const double *signs, int64_t n, int n_threads) {
+  constexpr int64_t grain = 16384;
+  std::vector<DualSums> parts((n + grain - 1) / grain);
+  for_ranges(n, grain, n_threads, [&](Range range) {
+    DualSummer own;
+    for (int64_t begin = range.begin; begin < range.end; begin += sum_block)
+      own.add(alpha + begin, signs + begin, std::min(sum_block, range.end - begin));
+    parts[range.begin / grain] = own.sums();
+  });
+  DualSummer all;
+  for (const DualSums &part : parts)
+    all.add(part);
+  return all.sums();
+}
+
+// What somebody proposes as dual variables, and what makes a feasible point of it: the bounds, then
+// by how much alpha_i is to be scaled where alpha_i y_i is positive, and elsewhere, and what part
+// of its upper bound is added.
+struct DualProposal {
+  const double *own; // none: zeros
+  PerRow low, high;
+  const double *signs; // numbers that have them
+  double up, down, top;
+
+  double inside(int64_t i, double value) const {
+    return std::min(std::max(value, low[i]), high[i]);
+  }
+  double scaled(int64_t i, double alpha) const {
+    const double some = alpha * (alpha * std::copysign(1.0, signs[i]) > 0 ? up : down);
+    return top != 0 ? inside(i, some + top * high[i]) : some;
+  }
+};
+
+struct JudgedRows {
+  DualSums sums;
+  double moved, shifted; // how far alpha went into the bounds, and altogether
+};
+
+// alpha: the feasible point; w = sum_i alpha_i y_i x_i; scores[i] = w_at . x_i.
 template <RowsLike Rows>
-double judge_rows(const Rows &rows, const double *own, const double *upper, const double *y,
-                  const double *w_at, double *alpha, double *w, double *scores, int n_threads) {
-  struct alignas(64) Part { // on a line of its own, since threads write these for every row
-    double outside = 0;
+JudgedRows judge_rows(const Rows &rows, const DualProposal &given, const double *w_at,
+                      double *alpha, double *w, double *scores, int n_threads) {
+  struct alignas(64) Part { // on lines of its own, since threads write these all the time
+    DualSummer sums;
+    double moved = 0, shifted = 0;
   };
   std::vector<Part> parts(sum_blocks(rows));
-  sum_rows(rows, w, n_threads, [&](int64_t i, double *sum, int64_t block) {
-    alpha[i] = std::min(std::max(own[i], 0.0), upper[i]);
-    parts[block].outside += std::abs(alpha[i] - own[i]);
-    scores[i] = rows.dot(i, w_at);
-    if (alpha[i] != 0)
-      rows.add(i, alpha[i] * y[i], sum);
+  sum_rows(rows, w, n_threads, [&](Range range, double *sum, int64_t block) {
+    Part part;
+    for (int64_t begin = range.begin; begin < range.end; begin += sum_block) {
+      const int64_t end = std::min(range.end, begin + sum_block);
+      for (int64_t i = begin; i < end; ++i) {
+        const double y = std::copysign(1.0, given.signs[i]), own = given.own ? given.own[i] : 0.0;
+        const double inside = given.inside(i, own);
+        alpha[i] = given.scaled(i, inside);
+        part.moved += std::abs(inside - own);
+        part.shifted += std::abs(alpha[i] - own);
+        scores[i] = rows.dot(i, w_at);
+        if (alpha[i] != 0)
+          rows.add(i, alpha[i] * y, sum);
+      }
+      part.sums.add(alpha + begin, given.signs + begin, end - begin);
+    }
+    parts[block] = part;
   });
-  double all = 0;
-  for (const Part &part : parts)
-    all += part.outside;
-  return all;
+  Part all;
+  for (const Part &part : parts) {
+    all.sums.add(part.sums.sums());
+    all.moved += part.moved;
+    all.shifted += part.shifted;
+  }
+  return {all.sums.sums(), all.moved, all.shifted};
 }
 
 } // namespace bridle

@@ -144,8 +144,8 @@ template <RowsLike Rows> int64_t sum_blocks(const Rows &rows) {
   return std::clamp<int64_t>(rows.nnz() / (32 * (rows.n_features + 1) + 65536), 1, 16);
 }
 
-// Calls add(i, sum), or add(i, sum, block), for every row, the sums being private to blocks, and
-// adds those up in w.
+// Calls add(i, sum) for every row, or add(range, sum, block) for ranges of them, the sums being
+// private to blocks, and adds those up in w.
 template <RowsLike Rows, class Sum, class Add>
 void sum_rows(const Rows &rows, Sum *w, int n_threads, Add &&add) {
   const int64_t n_blocks = sum_blocks(rows), width = rows.n_features + 1;
@@ -153,12 +153,12 @@ void sum_rows(const Rows &rows, Sum *w, int n_threads, Add &&add) {
   for_blocks(n_blocks, n_threads, [&](int64_t block) {
     Sum *sum = block == 0 ? w : partial.data() + (block - 1) * width;
     std::fill_n(sum, width, Sum{});
-    const auto [begin, end] = block_range(rows.n_rows, n_blocks, block);
-    for (int64_t i = begin; i < end; ++i)
-      if constexpr (std::is_invocable_v<Add &, int64_t, Sum *>)
+    const Range mine = block_range(rows.n_rows, n_blocks, block);
+    if constexpr (std::is_invocable_v<Add &, Range, Sum *, int64_t>)
+      add(mine, sum, block);
+    else
+      for (int64_t i = mine.begin; i < mine.end; ++i)
         add(i, sum);
-      else
-        add(i, sum, block);
   });
   if (n_blocks == 1)
     return;

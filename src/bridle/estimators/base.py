@@ -17,6 +17,7 @@ from bridle.estimators.nested import Nested
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_readable
+from bridle.matrix.labels import two_values
 from bridle.models.storage import as_model, load_model, save_model
 from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
@@ -276,10 +277,13 @@ def ending(callback: Callback | None) -> Callback | None:
     return say
 
 
-def checked_labels(y: Any) -> NDArray[Any]:
+def checked_labels(y: Any, n_threads: int = 1) -> NDArray[Any]:
     """Labels of classes, as scikit-learn sees it."""
-    check_classification_targets(y)
-    return np.asarray(y)
+    labels = np.asarray(y)
+    two = two_values(labels, n_threads)
+    if two is None or not all(float(value).is_integer() for value in two[:2]):
+        check_classification_targets(y)
+    return labels
 
 
 def encode_labels(y: NDArray[Any], weights: Array | None) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -32,7 +32,8 @@ from bridle.fitting.refusals import WAYS, refuse
 from bridle.fitting.solutions import Solutions, Weights
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse, readable
-from bridle.matrix.fingerprint import fingerprint_of_checked
+from bridle.matrix.labels import with_signs
+from bridle.matrix.threads import check_threads
 from bridle.models.calibration import own_probabilities
 from bridle.models.deciding import check_multi_class, is_joint, n_functions
 from bridle.models.header import Objective
@@ -41,7 +42,7 @@ from bridle.objective import answers
 from bridle.objective.losses import loss_from
 from bridle.objective.point import Point
 from bridle.problems.penalised import l1_ratio_of
-from bridle.rows.cuda.matrix import fingerprint_on_device, is_on_device
+from bridle.rows.cuda.matrix import is_on_device
 from bridle.rows.homes import home_of
 from bridle.solving.many import Watcher, without_dual
 from bridle.solving.solution import Solution
@@ -94,7 +95,7 @@ class Fit:
     provenance: dict[str, Any]  # objective, fingerprint, info ...: what models say of themselves
     calibrated: Calibrated | None = None
     lost: str | None = None  # why there are no dual variables, though they were asked for
-    guesses: NDArray[np.intp] | None = None  # the class of each row, where certificates saw it
+    tally: Tally | None = None  # of the class of each row, where certificates saw it
 
     @property
     def labels(self) -> Labels:
@@ -120,10 +121,13 @@ class Fit:
 
     def dual_coef(self) -> Array:
         """alpha_i y_i, a row for each decision function; of a model that has its dual variables."""
-        signed, codes = self.model.alpha.copy(), self.problems.codes()
-        for k, own in enumerate(signed):
-            np.negative(own, out=own, where=codes != self.problems.sides(k)[0])
-        return np.asarray(signed)
+        alpha, codes = self.model.alpha, self.problems.codes()
+        n_threads = self.problems.n_threads
+        signed = [
+            with_signs(own, codes, self.problems.sides(k)[0], n_threads)
+            for k, own in enumerate(alpha)
+        ]
+        return signed[0][np.newaxis] if len(signed) == 1 else np.stack(signed)
 
     def measures(self, n_threads: int | None = None) -> answers.Measures:
         """How right the model is on the training rows."""
@@ -136,7 +140,8 @@ class Fit:
         """
         if isinstance(self.problems, StoredProblems | ClusterProblems):
             return self.problems.error_rate(self.model.coef, self.model.intercept)
-        codes, guesses = self.problems.codes(), self.guesses
+        codes = self.problems.codes()
+        guesses = None if self.tally is None else self.tally.guesses()
         if guesses is None:
             X: Any = self.problems.X  # type: ignore[attr-defined]
             unscaled = replace(self.model, scale=None)
@@ -286,7 +291,7 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
     else:
         X = as_matrix(rows) if extras.scale or task.kernel is not None else readable(rows)
     weights = row_weights(sample_weight, X.shape[0])
-    labels = encode(y, weights)
+    labels = encode(y, weights, check_threads(effort.n_threads))
     assert labels.codes is not None
     if is_joint(task.multi_class, labels.n_classes) and extras.store_dual and not extras.resumable:
         raise ValueError(
@@ -308,8 +313,7 @@ def _in_memory(rows: Any, y: Any, sample_weight: Any, how: _How) -> Fit:
 
         effort = replace(effort, stop=shared(effort.stop, 1 + extras.calibration.folds))
     problems = problems_in_memory(solved, labels, task, costs, effort.n_threads, effort.device)
-    named = fingerprint_on_device if is_on_device(X) else fingerprint_of_checked
-    name = named(X, np.asarray(y))
+    name = problems.fingerprint(X, np.asarray(y))
     known = (name, weights is not None or stopping is not None, False)
     found = _solved(
         problems, replace(how, effort=effort), known, start=_starts(how.start, problems),
@@ -385,7 +389,7 @@ def _solved(
         model, lost = _kernel_model(problems, solutions, about), None
     else:
         model, lost = _linear_model(problems, solutions, keeper, about)
-    return Fit(model, solutions, problems, about, lost=lost, guesses=keeper.guesses)
+    return Fit(model, solutions, problems, about, lost=lost, tally=keeper.tally)
 
 
 class _Keeper:
@@ -405,12 +409,12 @@ class _Keeper:
             n = n_functions(task.multi_class, n_classes)
             self.weights = Weights(n, problems.n_features, sparse=extras.sparse)
         apart = len(problems) == 1 and not jointly
-        self._tally = _Tally(problems) if task.multi_class == "ovr" or apart else None
+        self.tally = Tally(problems) if task.multi_class == "ovr" or apart else None
 
     def take(self, k: int, solution: Solution) -> Solution:
         """As soon as it is found; several threads may come with theirs."""
-        if self._tally is not None:
-            self._tally.see(k, solution)
+        if self.tally is not None:
+            self.tally.see(k, solution)
         solution = replace(solution, scores=None)
         if not self._keeps_alpha:
             solution = without_dual(k, solution)
@@ -425,13 +429,8 @@ class _Keeper:
             return csr_matrix(coef)
         return coef
 
-    @property
-    def guesses(self) -> NDArray[np.intp] | None:
-        """The class of each row; None if some certificate did not see all rows."""
-        return None if self._tally is None else self._tally.guesses()
 
-
-class _Tally:
+class Tally:
     """The class that wins each row, of those seen so far: two vectors, however many classes."""
 
     def __init__(self, problems: Problems) -> None:
@@ -449,7 +448,7 @@ class _Tally:
         with self._lock:
             self._waiting -= 1
             if self._two:
-                self._winner = (scores > 0).astype(np.intp)
+                self._best = scores
             elif not len(self._best):
                 self._best, self._winner = scores.copy(), np.full(len(scores), k)
             else:
@@ -457,8 +456,10 @@ class _Tally:
                 self._best[ahead], self._winner[ahead] = scores[ahead], k
 
     def guesses(self) -> NDArray[np.intp] | None:
-        """None if the scores of some function are missing."""
-        return self._winner if self._waiting == 0 else None
+        """The class of each row; None if the scores of some function are missing."""
+        if self._waiting:
+            return None
+        return (self._best > 0).astype(np.intp) if self._two else self._winner
 
 
 def _provenance(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
+from bridle.matrix.labels import places_of, two_values
 from numpy.typing import ArrayLike, NDArray
 
 # By label, or one for each class, or a function from the classes to those.
@@ -44,23 +45,28 @@ class OneClassError(ValueError):
         self.label = label
 
 
-def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """As np.unique(y, return_inverse=True), without sorting where there are two classes."""
-    if y.dtype.kind == "f" and (low := y.min()) < (high := y.max()):
-        above = y == high
-        if (above | (y == low)).all():
-            return np.array([low, high]), above.astype(np.intp)
+def classes_of(
+    y: NDArray[Any], n_threads: int = 1
+) -> tuple[NDArray[Any], NDArray[np.intp], Array | None]:
+    """As np.unique(y, return_inverse=True), without sorting where there are two classes.
+
+    And how many rows each class has, where that was seen.
+    """
+    if (found := two_values(y, n_threads)) is not None:
+        low, high, n = found
+        counts = np.array([len(y) - n, n], np.float64)
+        return np.array([low, high]), places_of(y, high, n_threads), counts
     classes, codes = np.unique(y, return_inverse=True)
-    return classes, codes
+    return classes, codes, None
 
 
-def encode(y: ArrayLike, weights: Array | None = None) -> Labels:
+def encode(y: ArrayLike, weights: Array | None = None, n_threads: int = 1) -> Labels:
     """The labels of rows in memory.
 
     A row of weight zero is as good as absent: a class that has no other rows does not exist, and
     its rows get the code -1.
     """
-    classes, codes = classes_of(np.asarray(y))
+    classes, codes, counts = classes_of(np.asarray(y), n_threads)
     if weights is not None:
         seen = np.bincount(codes, weights=weights > 0, minlength=len(classes)) > 0
         codes = np.where(seen, np.cumsum(seen) - 1, -1)[codes]
@@ -68,7 +74,9 @@ def encode(y: ArrayLike, weights: Array | None = None) -> Labels:
     if len(classes) < 2:
         rows = "rows" if weights is None else "rows with positive sample weights"
         raise OneClassError(classes[0], rows)
-    return Labels(classes, totals(codes, len(classes), weights), codes)
+    if counts is None or weights is not None:
+        counts = totals(codes, len(classes), weights)
+    return Labels(classes, counts, codes)
 
 
 def totals(codes: NDArray[np.intp], n_classes: int, weights: Array | None) -> Array:

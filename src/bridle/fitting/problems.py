@@ -30,7 +30,8 @@ from bridle.fitting.labels import ClassWeight, Labels, class_weights
 from bridle.fitting.solutions import JointSolution, Solutions
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse, readable
-from bridle.matrix.labels import check_weights
+from bridle.matrix.fingerprint import fingerprint_of_checked
+from bridle.matrix.labels import check_weights, with_signs
 from bridle.matrix.threads import check_threads
 from bridle.models.deciding import MultiClass, n_problems, pairs
 from bridle.objective.bias import Bias
@@ -40,7 +41,7 @@ from bridle.problems.linear import LinearProblem
 from bridle.problems.penalised import PenalisedProblem, l1_ratio_of
 from bridle.rows.cuda.device import Where
 from bridle.rows.cuda.gram import kernel_place
-from bridle.rows.cuda.matrix import is_on_device
+from bridle.rows.cuda.matrix import fingerprint_on_device, is_on_device
 from bridle.rows.cuda.placing import place
 from bridle.rows.homes import home_of
 from bridle.solvers import Solver
@@ -228,6 +229,10 @@ class Problems:
 
     def dual_variables(self, solutions: Solutions) -> Array:
         """A row for each problem; those of rows that are not in it are zero."""
+        if len(self) == 1:
+            alpha = np.asarray(solutions.solutions[0].alpha, np.float64)
+            if len(alpha) == self.n_rows:
+                return alpha[np.newaxis]
         table = np.zeros((len(self), self.n_rows))
         for k, solution in enumerate(solutions.solutions):
             table[k][self.rows_of(k)] = np.asarray(solution.alpha)
@@ -257,7 +262,11 @@ class _InMemory(Problems):
 
     def signs(self, k: int, rows: Any = slice(None)) -> Array:
         """+1 for the rows of the positive class of problem k, -1 for the others."""
-        return np.where(self.codes()[rows] == self.sides(k)[0], 1.0, -1.0)
+        return with_signs(1.0, self.codes()[rows], self.sides(k)[0], self.n_threads)
+
+    def fingerprint(self, X: Any, y: NDArray[Any]) -> str:
+        """The name of the rows, which may have been scaled since, with these labels."""
+        return fingerprint_on_device(X, y) if is_on_device(X) else fingerprint_of_checked(X, y)
 
     @cached_property
     def _weights(self) -> Array:
@@ -282,6 +291,10 @@ class AgainstRest(_InMemory):
         if chosen is not None:
             self.base.sides.place = str(chosen)
         self.workers = min(self.n_threads, len(self), self.most_at_once)
+
+    def fingerprint(self, X: Any, y: NDArray[Any]) -> str:  # noqa: D102
+        seen = X is self.X  # whose columns were looked at
+        return str(self.base.rows.fingerprint(y)) if seen else super().fingerprint(X, y)
 
     @property
     def most_at_once(self) -> int:

@@ -105,17 +105,21 @@ def _csr(X: Any) -> Any:
     return type(X)(tuple(map(np.ascontiguousarray, parts)), shape=X.shape)
 
 
-def view_rows(X: Any, bias: float) -> _core.matrix.Rows:
+def view_rows(X: Any, bias: float, n_threads: int = 1) -> _core.matrix.Rows:
     """The core's view of a matrix from `as_matrix`."""
     if not is_sparse(X):
         return _core.matrix.dense_rows(X, bias, X)
     # One 64-bit offset a row: the only array that may be converted.
-    offsets = X.indptr.astype(np.int64, copy=False)
+    offsets = X.indptr
+    if offsets.dtype == np.int32:
+        offsets = np.empty(len(X.indptr), np.int64)
+        _core.matrix.widen(X.indptr, offsets, n_threads)
+    offsets = offsets.astype(np.int64, copy=False)
     columns = X.indices
     if columns.dtype not in (np.int32, np.int64):
         columns = columns.astype(np.int64)
     return _core.matrix.csr_rows(
-        offsets, columns, X.data, X.shape[1], bias, (offsets, columns, X.data)
+        offsets, columns, X.data, X.shape[1], bias, (offsets, columns, X.data), n_threads
     )
 
 
@@ -128,7 +132,7 @@ def make_rows(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.Ro
     X, rows, squared_norms, in_order = _looked_at(X, bias, n_threads)
     if not in_order:
         X = canonical(X.tocsr())
-        rows = view_rows(X, bias)
+        rows = view_rows(X, bias, n_threads)
         _core.matrix.scan(rows, squared_norms, n_threads)
     return X, rows, squared_norms
 
@@ -145,7 +149,7 @@ def _looked_at(X: Any, bias: float, n_threads: int) -> tuple[Any, _core.matrix.R
     if X.shape[1] == 0:
         raise ValueError("X has no columns")
     squared_norms = np.empty(X.shape[0])
-    rows = view_rows(X, bias)
+    rows = view_rows(X, bias, n_threads)
     return X, rows, squared_norms, _core.matrix.scan(rows, squared_norms, n_threads)
 
 

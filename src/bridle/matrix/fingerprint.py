@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from bridle import _core
 from bridle.files.fingerprint import digest_of, label_bytes, sampled_rows
-from bridle.matrix.door import as_matrix, canonical, is_sparse, readable
+from bridle.matrix.door import as_matrix, canonical, readable, view_rows
 from numpy.typing import ArrayLike, NDArray
 
-Ints = NDArray[np.int64]
-
-AT_ONCE = 2**14  # entries that are copied together
+AT_ONCE = 2**14  # entries whose bytes are in memory together
 
 
 def fingerprint(X: Any, y: ArrayLike) -> str:
@@ -27,50 +26,26 @@ def fingerprint_of_checked(X: Any, y: ArrayLike) -> str:
     X, labels = readable(X), np.asarray(y)
     if labels.shape[:1] != (X.shape[0],):
         raise ValueError(f"X has {X.shape[0]} rows, but y has the shape {labels.shape}")
-    rows, digest = np.array(sampled_rows(X.shape[0])), digest_of(X.shape, labels.shape)
-    mean = (X.nnz if is_sparse(X) else X.size) / max(1, X.shape[0])
-    at_once = max(1, int(AT_ONCE / max(1.0, mean)))
-    for begin in range(0, len(rows), at_once):
-        some = rows[begin : begin + at_once]
-        text = _text(X, labels, some)
-        if text is None:  # not in order
-            return fingerprint_of_checked(canonical(X.tocsr()), y)
+    found = fingerprint_of_rows(view_rows(X, 0.0), labels)
+    return fingerprint_of_checked(canonical(X.tocsr()), y) if found is None else found
+
+
+def fingerprint_of_rows(rows: _core.matrix.Rows, labels: NDArray[Any]) -> str | None:
+    """The same of a view; None if the columns of one of these rows do not increase."""
+    shape = (rows.n_rows, rows.n_features)
+    chosen, digest = np.array(sampled_rows(shape[0])), digest_of(shape, labels.shape)
+    names, at_once = _bytes_of(labels[chosen]), max(1, AT_ONCE * shape[0] // max(1, rows.nnz))
+    for begin in range(0, len(chosen), at_once):
+        some = slice(begin, begin + at_once)
+        text = _core.matrix.text_of_rows(rows, chosen[some], names[some])
+        if text is None:
+            return None
         digest.update(text)
     return str(digest.hexdigest())
 
 
-def _text(X: Any, labels: NDArray[Any], chosen: Ints) -> bytes | None:
-    """What is hashed of these rows; None if the columns of one do not increase."""
-    ends, columns, values = _entries(X, chosen)
-    starts = np.zeros(len(columns), bool)
-    starts[ends[:-1][ends[:-1] < len(columns)]] = True
-    if not (starts[1:] | (columns[1:] > columns[:-1])).all():
-        return None
-    column_bytes = columns.astype("<i8", copy=False).tobytes()
-    value_bytes = values.astype("<f4", copy=False).tobytes()
-    texts, begin = [], 0
-    for end, label in zip(ends.tolist(), labels[chosen].tolist(), strict=True):
-        texts += [column_bytes[8 * begin : 8 * end], value_bytes[4 * begin : 4 * end]]
-        texts.append(label_bytes(label))
-        begin = end
-    return b"".join(texts)
-
-
-def _entries(X: Any, chosen: Ints) -> tuple[Ints, Ints, NDArray[np.float32]]:
-    """Where each chosen row ends, and the columns and values of what is not 0 in float32."""
-    if is_sparse(X):
-        begins = X.indptr[chosen].astype(np.int64)
-        lengths = X.indptr[chosen + 1] - begins
-        ends = np.cumsum(lengths)
-        where = np.arange(ends[-1]) + np.repeat(begins - (ends - lengths), lengths)
-        columns, values = X.indices[where].astype(np.int64), X.data[where]
-        rows = np.repeat(np.arange(len(chosen)), lengths)
-    else:
-        part = X[chosen]
-        rows, columns = (found.astype(np.int64) for found in np.nonzero(part))
-        values = part[rows, columns]
-    with np.errstate(over="ignore", under="ignore"):
-        single = values.astype(np.float32)
-    kept = single != 0
-    ends = np.cumsum(np.bincount(rows[kept], minlength=len(chosen)))
-    return ends, columns[kept], single[kept]
+def _bytes_of(labels: NDArray[Any]) -> list[bytes]:
+    if labels.ndim > 1 or labels.dtype.kind not in "biuf":
+        return [label_bytes(label) for label in labels.tolist()]
+    numbers = labels.astype("<f8").tobytes()
+    return [numbers[k : k + 8] for k in range(0, len(numbers), 8)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from bridle import _core
 from numpy.typing import NDArray
 
 
@@ -104,9 +105,9 @@ def _check_offsets(
         raise ValueError(f"X has {n} {line}s, but indptr has {len(offsets)} entries, not {n + 1}")
     if len(places) != len(values):
         raise ValueError(f"X has {len(values)} values, but {len(places)} indices for them")
-    falls = offsets[1:] < offsets[:-1]
-    if falls.any():
-        k = int(falls.argmax())
+    whole = offsets if offsets.dtype in (np.int32, np.int64) else offsets.astype(np.int64)
+    k = _core.matrix.first_fall(np.ascontiguousarray(whole))
+    if k >= 0:
         raise ValueError(
             f"X.indptr falls from {offsets[k]} to {offsets[k + 1]} at {line} {k}: it must not"
         )

@@ -125,21 +125,48 @@ def _above(a: float, b: float) -> float:
     return 0.0 if a == 0.0 or b == 0.0 else _up(a * b)
 
 
-def total(a: Array) -> Interval:
+def total(a: Array, n_threads: int = 1) -> Interval:
     """sum_i a_i."""
-    value, size = _core.sums.total(a)
+    value, size = _core.sums.total(a, n_threads)
     return _known(value, size, len(a), 0.0)
 
 
-def size(a: Array) -> float:
+def size(a: Array, n_threads: int = 1) -> float:
     """sum_i |a_i|, or a little more."""
-    absolute = _core.sums.total(a)[1]
+    absolute = _core.sums.total(a, n_threads)[1]
     return _known(absolute, absolute, len(a), 0.0).high
 
 
-def product(a: Array, b: Array) -> Interval:
+@dataclass(frozen=True)
+class DualSums:
+    """Of some dual variables: sum alpha_i, sum |alpha_i| and sum alpha_i y_i."""
+
+    total: Interval
+    size: Interval
+    balance: Interval
+
+    @classmethod
+    def known(cls, total: tuple[float, float], balance: float, n: int) -> DualSums:
+        """Of n variables, which were added up elsewhere, with the sum of their sizes."""
+        value, size = total
+        found = [_known(of, size, n, 0.0) for of in (value, size, balance)]
+        return cls(found[0], found[1], found[2])
+
+
+def dual_sums(alpha: Array, signs: Array, n_threads: int = 1) -> DualSums:
+    """Of variables whose rows have these signs."""
+    total, balance = _core.sums.of_dual(alpha, signs, n_threads)
+    return DualSums.known(total, balance, len(alpha))
+
+
+def sums_of(alpha: Array, n_threads: int = 1) -> DualSums:
+    """Of variables whose rows have their signs."""
+    return dual_sums(alpha, alpha, n_threads)
+
+
+def product(a: Array, b: Array, n_threads: int = 1) -> Interval:
     """sum_i a_i b_i."""
-    value, size = _core.sums.inner(a, b)
+    value, size = _core.sums.inner(a, b, n_threads)
     if size == 0.0 and not np.any((a != 0) & (b != 0)):  # nothing has underflown
         return ZERO
     return _known(value, size, len(a), TINY)

@@ -150,7 +150,8 @@ class PenalisedProblem(Problem):
 
     def _share(self, alpha: Array, judged: Judged) -> Judged:
         """Of a multiple of a point that has been judged, whose weights are smaller than its own."""
-        share = dual_share(self.sides.piece, self.loss, alpha, judged.w_alpha, judged.drift)
+        point = Feasible.at(self.sides.piece, alpha)
+        share = dual_share(self.sides.piece, self.loss, point, judged.w_alpha, judged.drift)
         return share.balanced() if self.sides.free else share
 
     def _conjugate(self, judged: Judged) -> Interval:

@@ -9,16 +9,17 @@ of a cluster holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from bridle.matrix.arrays import Array
+from bridle.matrix.arrays import Array, everywhere, number_or_all
+from bridle.matrix.labels import product
 from bridle.objective import rounding
 from bridle.objective.losses import Loss, inner, weighted_sum
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, ZERO, Interval, U, gamma
+from bridle.objective.rounding import TINY, ZERO, DualSums, Interval, U, gamma
 from bridle.objective.scaling import costs
 from numpy.typing import NDArray
 
@@ -160,15 +161,26 @@ class Piece:
 
         labels: signs, or targets where the loss is of residuals.
         """
-        y = np.ones(len(labels)) if loss.residual else labels
+        n, y = len(labels), np.ones(len(labels)) if loss.residual else labels
         if weight is None or bool((weight == 1.0).all()):
-            cost = least = np.full(len(y), C)
+            cost, least = everywhere(C, n), np.full(1, C)
         else:
             cost, least = costs(C, weight)
+        lower, upper = loss.lower(least), loss.upper(least)
+        if len(least) < n:
+            lower, upper = (everywhere(float(np.max(bound)), n) for bound in (lower, upper))
         return cls(
-            rows, y, cost, np.copysign(cost, y), loss.lower(least), loss.upper(least),
+            rows, y, cost, product(y, number_or_all(cost), rows.n_threads), lower, upper,
             labels if loss.residual else None, where,
         )  # fmt: skip
+
+    @property
+    def total_cost(self) -> Interval:
+        """sum_i C_i."""
+        one = number_or_all(self.cost)
+        if isinstance(one, float):
+            return len(self.cost) * Interval(one, one)
+        return rounding.total(one, self.rows.n_threads)
 
     def clipped(self, alpha: Array) -> Array:
         """Inside the boxes."""
@@ -188,7 +200,7 @@ class Piece:
         """Its share of what the loss of one class has sum_i alpha_i be."""
         if not loss.pull:
             return ZERO
-        return loss.pull * rounding.total(self.cost) * Interval.around(1.0, 2 * U)  # costs round
+        return loss.pull * self.total_cost * Interval.around(1.0, 2 * U)  # costs round
 
     def unshifted(self, scores: Array) -> Array:
         """The scores that have the margins y_i s_i: for the best bias."""
@@ -217,19 +229,21 @@ class Pass:
 
 def quick_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
     """In float64, with bounds that cost nothing: those of the longest row for all of them."""
-    found = looked(rows, a, w, *rows.combine_and_score(a, w))
+    combined, scores = rows.combine_and_score(a, w)
+    found = Pass(combined, quick_drift(rows, rounding.size(a)), scores, quick_error(rows, w))
     return found.shifted(b) if b != 0 else found
 
 
-def looked(rows: MemoryRows, a: Array, w: Array, combined: Array, scores: Array) -> Pass:
-    """What a pass over the rows in float64 has found, with those bounds."""
-    return Pass(combined, quick_drift(rows, a), scores, quick_error(rows, w))
+def quick_looks(rows: MemoryRows, a: Array, sizes: Sequence[float], w: Array) -> list[Pass]:
+    """Those of several points in one pass over the rows: a row of each table for each.
 
-
-def quick_looks(rows: MemoryRows, a: Array, w: Array) -> list[Pass]:
-    """Those of several points in one pass over the rows: a row of each table for each."""
+    sizes: sum |a_i| of each, at most.
+    """
     combined, scores = rows.combine_and_score_all(a, w)
-    return [looked(rows, a[k], w[k], combined[k], scores[k]) for k in range(len(a))]
+    return [
+        Pass(combined[k], quick_drift(rows, sizes[k]), scores[k], quick_error(rows, w[k]))
+        for k in range(len(a))
+    ]
 
 
 def quick_error(rows: MemoryRows, w: Array) -> float:
@@ -238,10 +252,9 @@ def quick_error(rows: MemoryRows, w: Array) -> float:
     return gamma(n + 16) * (size * rows.largest_length).high + n * TINY if size.high > 0 else 0.0
 
 
-def quick_drift(rows: MemoryRows, a: Array) -> float:
-    """The length of the error of sum a_i x_i, at most."""
-    sizes = rounding.size(a)
-    return gamma(rows.n_rows + 16) * sizes * rows.largest_length + _underflow(rows)
+def quick_drift(rows: MemoryRows, size: float) -> float:
+    """The length of the error of sum a_i x_i, at most; size: sum |a_i|, at most."""
+    return gamma(rows.n_rows + 16) * size * rows.largest_length + _underflow(rows)
 
 
 def careful_look(rows: MemoryRows, a: Array, w: Array, b: float) -> Pass:
@@ -325,12 +338,9 @@ def judge_piece(
 
     own: the solver's dual variables, or None. b: a bias that is not among the weights.
     """
-    if scales == LEVEL and b == 0 and piece.targets is None:  # whose boxes begin at 0
-        inside = np.zeros(len(piece.y)) if own is None else np.asarray(own, np.float64)
-        alpha, look, moved = piece.rows.judge(inside, piece.upper, piece.y, w)
-        return Feasible(alpha, moved, moved).judged(piece, loss, look), alpha, look
-    point = Feasible.of(piece, own, scales)
-    look = quick_look(piece.rows, point.alpha * piece.y, w, b)
+    point, look = piece.rows.judge(own, piece, scales, w)
+    if b != 0:
+        look = look.shifted(b)
     return point.judged(piece, loss, look), point.alpha, look
 
 
@@ -341,6 +351,12 @@ class Feasible:
     alpha: Array
     moved: float  # into their box
     shifted: float  # and to the balance that a free bias asks for
+    sums: DualSums
+
+    @classmethod
+    def at(cls, piece: Piece, alpha: Array) -> Feasible:
+        """A point that is feasible already."""
+        return cls(alpha, 0.0, 0.0, rounding.dual_sums(alpha, piece.y, piece.rows.n_threads))
 
     @classmethod
     def of(cls, piece: Piece, own: Array | None, scales: Scales) -> Feasible:
@@ -349,26 +365,28 @@ class Feasible:
         clipped = piece.clipped(inside)
         moved = float(np.abs(clipped - inside).sum())
         if scales == LEVEL:
-            return cls(clipped, moved, moved)
+            return replace(cls.at(piece, clipped), moved=moved, shifted=moved)
         alpha = scales.applied(clipped, piece)
-        return cls(alpha, moved, float(np.abs(alpha - inside).sum()))
+        shifted = float(np.abs(alpha - inside).sum())
+        return replace(cls.at(piece, alpha), moved=moved, shifted=shifted)
 
     def judged(self, piece: Piece, loss: Loss, look: Pass) -> Judged:
         """The piece's share of the dual value, by a look at its rows."""
-        share = dual_share(piece, loss, self.alpha, look.combined, look.drift)
+        share = dual_share(piece, loss, self, look.combined, look.drift)
         return replace(share, moved=self.moved, shifted=self.shifted)
 
 
-def dual_share(piece: Piece, loss: Loss, alpha: Array, combined: Array, drift: float) -> Judged:
-    """A piece's share of the dual value of a feasible alpha, of whose weights this is known."""
-    value, size = loss.dual_between(alpha, piece.cost), np.abs(alpha) if loss.residual else alpha
-    total = rounding.total(size)
-    positive = loss.highest_dual_value(total, rounding.total(piece.cost))
+def dual_share(piece: Piece, loss: Loss, point: Feasible, combined: Array, drift: float) -> Judged:
+    """A piece's share of the dual value of a feasible point, of whose weights this is known."""
+    alpha, sums = point.alpha, point.sums
+    n_threads = piece.rows.n_threads
+    value = loss.dual_between(alpha, piece.cost, sums, n_threads)
+    positive = loss.highest_dual_value(sums.size, piece.total_cost)
     if piece.targets is not None:
-        value = value + rounding.product(alpha, piece.targets)
-        positive = positive + rounding.product(size, np.abs(piece.targets))
-    balance = rounding.product(alpha, piece.y)
-    return Judged(combined, drift, value, total, balance, positive, piece.rows.largest_length)
+        value = value + rounding.product(alpha, piece.targets, n_threads)
+        positive = positive + rounding.product(np.abs(alpha), np.abs(piece.targets), n_threads)
+    longest = piece.rows.largest_length
+    return Judged(combined, drift, value, sums.size, sums.balance, positive, longest)
 
 
 def loss_at(piece: Piece, loss: Loss, scores: Array, error: Any) -> Interval:
@@ -376,7 +394,7 @@ def loss_at(piece: Piece, loss: Loss, scores: Array, error: Any) -> Interval:
     costs = Interval.around(1.0, 2 * U)  # which are rounded products
     if loss.core is not None and piece.targets is None and np.ndim(error) == 0:
         n_threads = piece.rows.n_threads
-        return loss.compiled_between(piece.y, scores, error, piece.cost, n_threads) * costs
+        return loss.compiled_between(piece.signed_cost, scores, error, n_threads) * costs
     p = piece.margins(scores)
     if piece.targets is not None:  # another difference
         error = error + 2 * U * np.abs(p)

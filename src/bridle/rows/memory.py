@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.arrays import Array
+from bridle.matrix.arrays import Array, number_or_all
 from bridle.matrix.door import check_vector, is_sparse, make_rows
-from bridle.matrix.fingerprint import fingerprint_of_checked
+from bridle.matrix.fingerprint import fingerprint_of_checked, fingerprint_of_rows
 from bridle.matrix.labels import check_labels, check_targets, check_weights
 from bridle.matrix.threads import check_threads
 from bridle.objective.best_scale import best_scale
@@ -21,7 +21,7 @@ from bridle.objective.bias import held_bias
 from bridle.objective.dual import rescaled
 from bridle.objective.losses import Loss, inner
 from bridle.objective.point import Iterate
-from bridle.objective.rounding import TINY, ZERO, Interval, gamma
+from bridle.objective.rounding import TINY, ZERO, DualSums, Interval, gamma
 from bridle.objective.scaling import check_range
 from bridle.rows.base import (
     DESCENT,
@@ -42,7 +42,6 @@ from bridle.rows.base import (
     loss_at,
     quick_drift,
     quick_error,
-    quick_look,
     quick_looks,
 )
 from numpy.typing import ArrayLike, NDArray
@@ -86,14 +85,18 @@ class MemoryRows:
     @cached_property
     def largest_length(self) -> float:
         """|x_i|, at most, with the constant feature."""
-        largest = float(self.squared_norms.max(initial=0.0))
-        n = self.most_entries
+        n, largest = self._extremes
+        n += 1
         return Interval.around(largest, gamma(n + 8) * largest + n * TINY).root().high
 
     @cached_property
     def most_entries(self) -> int:
         """The entries of a row, at most, with the constant feature."""
-        return _core.matrix.most_entries(self.view) + 1
+        return self._extremes[0] + 1
+
+    @cached_property
+    def _extremes(self) -> tuple[int, float]:
+        return _core.matrix.extremes(self.view, self.squared_norms, self.n_threads)
 
     @property
     def n_rows(self) -> int:  # noqa: D102
@@ -150,18 +153,22 @@ class MemoryRows:
         _core.rows.combine_and_score_all(self.view, a, combined, w, scores, self.n_threads)
         return combined, scores
 
-    def judge(self, own: Array, upper: Array, y: Array, w: Array) -> tuple[Array, Pass, float]:
-        """The dual variables inside their box, a look at the rows, and how far they were outside.
+    def judge(
+        self, own: Array | None, piece: Piece, scales: Scales, w: Array
+    ) -> tuple[Feasible, Pass]:
+        """A feasible point made of these dual variables, and a look at the rows.
 
         All in one pass over the rows, which makes no other array of their number.
         """
         combined, scores = np.empty(self.n_features + 1), np.empty(self.n_rows)
         alpha = np.empty(self.n_rows)
-        outside = _core.rows.judge(
-            self.view, own, upper, y, w, alpha, combined, scores, self.n_threads
-        )
-        look = Pass(combined, quick_drift(self, alpha), scores, quick_error(self, w))
-        return alpha, look, outside
+        total, balance, moved, shifted = _core.rows.judge(
+            self.view, own, number_or_all(piece.lower), number_or_all(piece.upper),
+            piece.signed_cost, scales, w, alpha, combined, scores, self.n_threads,
+        )  # fmt: skip
+        sums = DualSums.known(total, balance, self.n_rows)
+        look = Pass(combined, quick_drift(self, sums.size.high), scores, quick_error(self, w))
+        return Feasible(alpha, moved, shifted, sums), look
 
     def careful_combine_and_score(self, a: Array, w: Array, shift: float) -> tuple[Array, Array]:
         """Both, with twice the digits; `shift` is added to the scores before they are rounded."""
@@ -198,7 +205,9 @@ class MemoryRows:
         return MemoryRows(self.X[chosen], self.constant, self.n_threads)
 
     def fingerprint(self, y: Any) -> str:  # noqa: D102
-        return fingerprint_of_checked(self.X, y)
+        labels = np.asarray(y)
+        found = fingerprint_of_rows(self.view, labels) if len(labels) == self.n_rows else None
+        return fingerprint_of_checked(self.X, y) if found is None else found
 
     def ascend(
         self, piece: Piece, loss: Loss, alpha: Array, b: float, bias_precision: float, seed: int
@@ -233,7 +242,7 @@ class MemorySides:
         bias_precision: float,
     ) -> None:
         self.rows, self.loss, self.C, self.bias_precision = rows, loss, C, bias_precision
-        self.sample_weight = check_weights(sample_weight, rows.n_rows)
+        self._weight = None if sample_weight is None else check_weights(sample_weight, rows.n_rows)
         self.labels = self._checked(y)
         self._set_piece()
 
@@ -243,7 +252,12 @@ class MemorySides:
             return np.ones(self.rows.n_rows)
         if self.loss.residual:
             return check_targets(labels, self.rows.n_rows)
-        return check_labels(labels, self.rows.n_rows)
+        return check_labels(labels, self.rows.n_rows, self.rows.n_threads)
+
+    @property
+    def sample_weight(self) -> Array:
+        """c_i."""
+        return np.ones(self.rows.n_rows) if self._weight is None else self._weight
 
     @property
     def y(self) -> Array:
@@ -251,7 +265,7 @@ class MemorySides:
         return self.piece.y
 
     def _set_piece(self) -> None:
-        everywhere, weight = slice(0, self.rows.n_rows), self.sample_weight
+        everywhere, weight = slice(0, self.rows.n_rows), self._weight
         self.piece = Piece.of(self.rows, self.labels, self.C, weight, self.loss, everywhere)
         if np.isfinite(self.C):
             largest = float(self.piece.cost.max(initial=0.0))
@@ -271,7 +285,7 @@ class MemorySides:
         if C is not None:
             other.C = C
         if sample_weight is not None:
-            other.sample_weight = check_weights(sample_weight, self.rows.n_rows)
+            other._weight = check_weights(sample_weight, self.rows.n_rows)
         if y is not None:
             other.labels = other._checked(y)
         other._set_piece()
@@ -290,9 +304,10 @@ class MemorySides:
         return self.piece.squared_radius(self.loss)
 
     def identity(self) -> tuple[str, str]:  # noqa: D102
-        weighted = bool((self.sample_weight != 1).any())
-        weights = hashlib.blake2b(self.sample_weight.tobytes(), digest_size=16).hexdigest()
-        return self.rows.fingerprint(self.labels), weights if weighted else "none"
+        own, name = self._weight, "none"
+        if own is not None and bool((own != 1).any()):
+            name = hashlib.blake2b(own.tobytes(), digest_size=16).hexdigest()
+        return self.rows.fingerprint(self.labels), name
 
     def start_alpha(self, start: Any) -> Array:  # noqa: D102
         if start is None or start.alpha is None:
@@ -313,10 +328,10 @@ class MemorySides:
         return ZERO if (margins >= 1.0).all() else Interval(np.inf, np.inf)
 
     def dual_sums(self, alpha: Array) -> Judged:  # noqa: D102
-        alpha = self.piece.clipped(alpha)
-        a = alpha * self.y
-        combined, drift = self.rows.combine(a), quick_drift(self.rows, a)
-        return self._balanced(dual_share(self.piece, self.loss, alpha, combined, drift))
+        point = Feasible.at(self.piece, self.piece.clipped(alpha))
+        combined = self.rows.combine(point.alpha * self.y)
+        drift = quick_drift(self.rows, point.sums.size.high)
+        return self._balanced(dual_share(self.piece, self.loss, point, combined, drift))
 
     def _balanced(self, judged: Judged) -> Judged:
         """Exactly, where a free bias asks for it."""
@@ -366,8 +381,8 @@ class MemorySides:
         return inner(alpha, self.y)
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:  # noqa: D102
-        point = self.feasible(iterate)
-        look = quick_look(self.rows, point.alpha * self.y, joined, 0.0)
+        scales = self._scales(iterate.alpha)
+        point, look = self.rows.judge(iterate.alpha, self.piece, scales, joined)
         return self.judge_look(iterate, joined, point, look)
 
     @staticmethod
@@ -377,7 +392,8 @@ class MemorySides:
         """Of several problems on the same rows, in one pass."""
         points = [own.feasible(i) for own, i in zip(sides, iterates, strict=True)]
         signed = np.stack([p.alpha * own.y for own, p in zip(sides, points, strict=True)])
-        looks = quick_looks(sides[0].rows, signed, joined)
+        sizes = [point.sums.size.high for point in points]
+        looks = quick_looks(sides[0].rows, signed, sizes, joined)
         del signed
         return [
             own.judge_look(iterate, *seen)
@@ -386,9 +402,7 @@ class MemorySides:
 
     def feasible(self, iterate: Iterate) -> Feasible:
         """The dual point to judge."""
-        own = iterate.alpha
-        scales = LEVEL if own is None else self._scales(own)
-        return Feasible.of(self.piece, own, scales)
+        return Feasible.of(self.piece, iterate.alpha, self._scales(iterate.alpha))
 
     def judge_look(self, iterate: Iterate, joined: Array, point: Feasible, look: Pass) -> Findings:
         """What a look at the rows says of the iterate and of the dual point made of it."""
@@ -438,8 +452,8 @@ class MemorySides:
             b = self.best_bias(look.scores) if own is None else own
             again = careful_look(self.rows, np.zeros(len(a)), found.joined, b)
             look = replace(look, scores=again.scores, error=again.error)
-        share = dual_share(self.piece, self.loss, found.alpha, look.combined, look.drift)
-        judged = self._balanced(share)
+        point = Feasible.at(self.piece, found.alpha)
+        judged = self._balanced(point.judged(self.piece, self.loss, look))
         if judged.dual().low > found.judged.dual().low:
             found = replace(found, judged=judged)
         loss = self._loss(look, b)
@@ -448,9 +462,11 @@ class MemorySides:
             found = replace(found, b=b, loss=loss, scores=look.scores, error=look.error)
         return found
 
-    def _scales(self, alpha: Array) -> Scales:
+    def _scales(self, alpha: Array | None) -> Scales:
         """What makes up for a free bias."""
-        return Scales.of(self.piece.clipped(alpha), self.piece, self.loss) if self.free else LEVEL
+        if alpha is None or not self.free:
+            return LEVEL
+        return Scales.of(self.piece.clipped(alpha), self.piece, self.loss)
 
     def _repair(self, own: Array | None, scores: Array, b: float, seed: int) -> Array:
         """The best that one pass of coordinate ascent makes of a point inside the box.

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from bridle import _core
-from bridle.matrix.arrays import Array
+from bridle.matrix.arrays import Array, number_or_all
 from bridle.objective import rounding
 from bridle.objective.bias import convex_bias, widest_bias
-from bridle.objective.rounding import Interval, gamma
+from bridle.objective.rounding import DualSums, Interval, gamma, sums_of
 
 # Of a loss's `value`, and of the terms of its `dual_value`: more than any formula here or of a few
 # elementary functions needs.
@@ -54,15 +54,17 @@ def weighted_sum(cost: Array, values: Array) -> float:
     return inner(cost, values)
 
 
-def squares_over(alpha: Array, cost: Array) -> Interval:
-    """sum_i alpha_i^2 / C_i, where a variable without a cost is 0."""
-    ratio = np.zeros(len(alpha))
-    with np.errstate(over="ignore"):
-        np.divide(alpha, cost, out=ratio, where=cost > 0)
+def squares_over(
+    alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+) -> Interval:
+    """sum_i alpha_i^2 / C_i, where a variable without a cost is 0; sums: of these variables."""
+    size = (sums or sums_of(alpha, n_threads)).size.high
+    if size == 0.0:  # nothing has underflown
+        return rounding.ZERO
+    value, squares = _core.sums.squares_over(alpha, number_or_all(cost), n_threads)
     # The costs are rounded, and the ratios rounded or underflown.
-    underflow = rounding.TINY * rounding.size(alpha)
-    found = rounding.product(alpha, ratio) * Interval.around(1.0, gamma(2))
-    return found + Interval(0.0, underflow)
+    found = rounding.known_product(value, squares, len(alpha)) * Interval.around(1.0, gamma(2))
+    return found + Interval(0.0, rounding.TINY * size)
 
 
 def _fields(loss: Any) -> tuple[Field[Any], ...]:
@@ -162,29 +164,34 @@ class Loss:
         return Interval(*ends) * Interval.around(1.0, gamma(VALUE_ROUNDINGS))
 
     def compiled_between(
-        self, y: Array, scores: Array, error: float, cost: Array, n_threads: int
+        self, signed_cost: Array, scores: Array, error: float, n_threads: int
     ) -> Interval:
         """The same of margins y_i s_i, where the core knows the loss, without other arrays."""
-        least, most = _core.sums.losses(self.struct, y, scores, error, cost, n_threads)
+        least, most = _core.sums.losses(self.struct, signed_cost, scores, error, n_threads)
         if not (least[1] > 0 and most[1] > 0):  # was there nothing, or did it underflow?
-            return self.sum_between(y * scores, error, cost)
-        low, high = (rounding.known_product(*ends, len(y)) for ends in (least, most))
+            margins = np.copysign(1.0, signed_cost) * scores
+            return self.sum_between(margins, error, np.abs(signed_cost))
+        low, high = (rounding.known_product(*ends, len(scores)) for ends in (least, most))
         return Interval(low.low, high.high) * Interval.around(1.0, gamma(VALUE_ROUNDINGS))
 
     def _sum(self, p: Array, cost: Array) -> Interval:
         with np.errstate(over="ignore"):
             return rounding.product(cost, np.ascontiguousarray(self.value(p), np.float64))
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:
+    def dual_between(
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
         """The part of the dual that is not 1/2 |w|^2, rounding included.
+
+        sums: of these variables, where they are known.
 
         Its terms are min_p C_i loss(p) + alpha_i p, so at most C_i loss(target) + alpha_i target:
         what is positive among them is no more than the sum of these, and so is what is negative but
         for the value itself.
         """
         value = self.dual_value(alpha, cost)
-        size = rounding.total(np.abs(alpha) if self.residual else alpha)
-        positive = self.highest_dual_value(size, rounding.total(cost)).high
+        size = (sums or sums_of(alpha, n_threads)).size
+        positive = self.highest_dual_value(size, rounding.total(cost, n_threads)).high
         roundings = len(alpha) + VALUE_ROUNDINGS
         return Interval.around(value, gamma(roundings) * (2.0 * positive + abs(value)))
 

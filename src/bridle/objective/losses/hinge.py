@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective import rounding
 from bridle.objective.bias import hinge_bias
 from bridle.objective.losses.base import Loss, Shape
-from bridle.objective.rounding import Interval
+from bridle.objective.rounding import DualSums, Interval, sums_of
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,10 @@ class Hinge(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return float(alpha.sum())
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
-        return rounding.total(alpha)
+    def dual_between(  # noqa: D102
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
+        return (sums or sums_of(alpha, n_threads)).total
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum())

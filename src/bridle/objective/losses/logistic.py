@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.losses.base import Loss
-from bridle.objective.rounding import Interval, gamma
+from bridle.objective.rounding import DualSums, Interval, gamma
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Logistic(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return self.dual_between(alpha, cost).middle
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+    def dual_between(  # noqa: D102
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
         used = (alpha > 0) & (alpha < cost)
         a, c = alpha[used], cost[used]
         part = np.clip(a / c, np.finfo(np.float64).tiny, 1.0 - 2.0**-53)  # if rounded to an end

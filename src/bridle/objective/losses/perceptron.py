@@ -10,7 +10,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.bias import hinge_bias
 from bridle.objective.losses.base import Loss, Shape
-from bridle.objective.rounding import Interval
+from bridle.objective.rounding import DualSums, Interval
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class PerceptronLoss(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return 0.0
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+    def dual_between(  # noqa: D102
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
         return rounding.ZERO
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102

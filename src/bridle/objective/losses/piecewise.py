@@ -9,7 +9,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective import rounding
 from bridle.objective.losses.base import Loss, Shape, squares_over
-from bridle.objective.rounding import Interval
+from bridle.objective.rounding import DualSums, Interval, sums_of
 
 
 class PiecewiseQuadratic(Loss):
@@ -72,14 +72,17 @@ class PiecewiseQuadratic(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return self.dual_between(alpha, cost).middle
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
+    def dual_between(  # noqa: D102
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
         found, (_, _, tube, curve) = rounding.ZERO, self.shape
+        sums = sums or sums_of(alpha, n_threads)
         if self.target:
-            found = self.target * rounding.total(alpha)
+            found = self.target * sums.total
         if tube:
-            found = found - tube * rounding.total(np.abs(alpha))
+            found = found - tube * sums.size
         if curve:
-            found = found - 0.5 * curve * squares_over(alpha, cost)
+            found = found - 0.5 * curve * squares_over(alpha, cost, sums, n_threads)
         return found
 
 

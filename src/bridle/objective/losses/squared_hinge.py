@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 from bridle.matrix.arrays import Array
-from bridle.objective import rounding
 from bridle.objective.bias import squared_hinge_bias
 from bridle.objective.losses.base import Loss, Shape, squares_over
-from bridle.objective.rounding import Interval
+from bridle.objective.rounding import DualSums, Interval, sums_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,11 @@ class SquaredHinge(Loss):
     def dual_value(self, alpha: Array, cost: Array) -> float:  # noqa: D102
         return self.dual_between(alpha, cost).middle
 
-    def dual_between(self, alpha: Array, cost: Array) -> Interval:  # noqa: D102
-        return rounding.total(alpha) - 0.25 * squares_over(alpha, cost)
+    def dual_between(  # noqa: D102
+        self, alpha: Array, cost: Array, sums: DualSums | None = None, n_threads: int = 1
+    ) -> Interval:
+        sums = sums or sums_of(alpha, n_threads)
+        return sums.total - 0.25 * squares_over(alpha, cost, sums, n_threads)
 
     def squared_radius(self, cost: Array) -> float:  # noqa: D102
         return float(cost.sum()) / 2.0

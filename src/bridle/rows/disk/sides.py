@@ -29,6 +29,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import (
     LEVEL,
+    Feasible,
     Findings,
     Judged,
     Pass,
@@ -240,10 +241,10 @@ class DiskSides:
 
     def _dual_shares(self, alpha: Array) -> Iterator[Judged]:
         for _, piece in self.pieces():
-            inside = piece.clipped(alpha[piece.where])
-            a = inside * piece.y
-            drift = quick_drift(piece.rows, a)
-            yield dual_share(piece, self.loss, inside, piece.rows.combine(a), drift)
+            point = Feasible.at(piece, piece.clipped(alpha[piece.where]))
+            combined = piece.rows.combine(point.alpha * piece.y)
+            drift = quick_drift(piece.rows, point.sums.size.high)
+            yield dual_share(piece, self.loss, point, combined, drift)
             self.vectors.release(alpha)
 
     def still_has(self, alpha: Any) -> bool:  # noqa: D102
