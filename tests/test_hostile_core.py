@@ -95,8 +95,8 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         "w": np.ones((2, 5)), "scores": np.ones((2, N)), "n_threads": 2}),
     "judge": (rows.judge, lambda: {
         "rows": csr(), "own": ones(), "low": 0.0, "high": ones(), "signs": signs(),
-        "scales": (1.0, 0.5, 0.0), "w": ones(5), "alpha": ones(), "combined": ones(5), "scores": ones(),
-        "n_threads": 2}),
+        "scales": (1.0, 0.5, 0.0), "w": ones(5), "alpha": ones(), "combined": ones(5),
+        "scores": ones(), "n_threads": 2}),
     "losses": (sums.losses, lambda: {
         "loss": "hinge", "signed_cost": signs(), "scores": ones(), "error": 0.1, "n_threads": 2}),
     "inner": (sums.inner, lambda: {"a": ones(), "b": ones(), "n_threads": 2}),
