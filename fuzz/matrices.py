@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Path], Any]] = {
     "crammer_singer": _fit(lambda: bridle.LinearSVC(multi_class="crammer_singer", max_iter=2)),
     "calibrated": _fit(lambda: bridle.LinearSVC(probability="platt", max_iter=2)),
     "LinearSVCCV": _fit(lambda: bridle.LinearSVCCV(Cs=2, cv=2, max_iter=2)),
+    "LogisticRegressionCV": _fit(lambda: bridle.LogisticRegressionCV(Cs=2, cv=2, max_iter=2)),
     "SVC": _fit(lambda: bridle.SVC(max_iter=20)),
     "OnlineSVC": lambda X, y, folder: bridle.OnlineSVC().partial_fit(X, y, classes=[-1, 1]),
     "RankSVM": lambda X, y, folder: bridle.RankSVM(max_iter=2).fit(

@@ -196,6 +196,9 @@ PUBLIC: dict[str, Callable[[Any, Path], Any]] = {
     ).fit(X, Y).coef_,
     "LinearSVC, probabilities": lambda X, _: bridle.LinearSVC(probability="platt").fit(X, Y).coef_,
     "LinearSVCCV": lambda X, _: bridle.LinearSVCCV(Cs=[0.1, 1.0], cv=3).fit(X, Y).coef_,
+    "LogisticRegressionCV": lambda X, _: bridle.LogisticRegressionCV([0.1, 1.0], cv=3)
+    .fit(X, Y)
+    .coef_,
     "SVC.fit": lambda X, _: bridle.SVC().fit(X, Y).decision_function(rows()),
     "SVC.predict": lambda X, _: fitted("SVC").predict(X),
     "OnlineSVC.fit": lambda X, _: bridle.OnlineSVC().fit(X, Y) and None,

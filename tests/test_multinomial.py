@@ -54,7 +54,7 @@ def test_the_certificate_is_what_numpy_says(storage, bias):
     for tol in (0.1, 1e-8):
         found = solve(problem, stop=Gap(tol))
         assert found.converged
-        assert found.solver == "newton"
+        assert found.solver == "auto (newton)"
         table = found.w.reshape(-1, 4)
         primal, dual = values(X, y, 0.7 * weight, bias, table, found.alpha)
         assert found.certificate.primal == pytest.approx(primal, rel=1e-10)

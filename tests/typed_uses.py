@@ -29,6 +29,7 @@ bridle.estimators.LinearSVC(nonsense=3)  # wrong
 SVC(kernel=3)  # wrong
 SVC(1.0, kernel="rbf", gamma="scale").decision_function(X).mean()
 bridle.LinearSVCCV(Cs=[0.1, 1.0]).fit(X, y)
+bridle.LogisticRegressionCV(Cs=[0.1, 1.0]).fit(X, y)
 bridle.RankSVM().fit(X, y, qid=[1, 1, 2])
 bridle.ChainSVM(C="much")  # wrong
 

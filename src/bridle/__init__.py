@@ -149,6 +149,7 @@ _HOME = {
     "OnlineSVM": "bridle.fitting.online",
     "LinearSVCCV": "bridle.estimators",
     "LogisticRegression": "bridle.estimators",
+    "LogisticRegressionCV": "bridle.estimators",
     "LinearSVR": "bridle.estimators",
     "QuantileRegressor": "bridle.estimators",
     "Ridge": "bridle.estimators",

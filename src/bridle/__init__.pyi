@@ -19,6 +19,7 @@ from bridle.estimators.one_class import LinearOneClassSVM as LinearOneClassSVM
 from bridle.estimators.linear import LinearSVC as LinearSVC
 from bridle.estimators.linear_cv import LinearSVCCV as LinearSVCCV
 from bridle.estimators.logistic import LogisticRegression as LogisticRegression
+from bridle.estimators.logistic_cv import LogisticRegressionCV as LogisticRegressionCV
 from bridle.estimators.multiclass import MulticlassSVC as MulticlassSVC
 from bridle.estimators.multilabel import MultilabelSVC as MultilabelSVC
 from bridle.estimators.online import OnlineSVC as OnlineSVC

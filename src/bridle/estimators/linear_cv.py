@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 from bridle.estimators.base import checked_labels, interruptible, validate_data
@@ -17,6 +17,8 @@ from bridle.fitting.cross_validation import (
     choose_cost_on_cluster,
 )
 from bridle.fitting.labels import encode, row_weights
+from bridle.fitting.multiclass import Effort
+from bridle.fitting.problems import Task
 from bridle.fitting.refusals import refuse
 from bridle.matrix.arrays import Array
 from bridle.models.deciding import decide
@@ -41,7 +43,138 @@ from sklearn.model_selection import check_cv
 CHOOSING = 0.8
 
 
-class LinearSVCCV(LinearSVC):
+class HeldOut(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What a scorer sees of a fold's model: its decision values of the rows held out."""
+
+    def __init__(self, classes: NDArray[Any], values: Array) -> None:
+        self.classes_, self._values = classes, values
+
+    def decision_function(self, X: Any) -> Array:
+        """Of these rows, whatever X is."""
+        return self._values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The classes of the largest."""
+        labels: NDArray[Any] = self.classes_[decide(self._values)]
+        return labels
+
+
+class ChoosesC(LinearSVC):
+    """What an estimator does whose C is chosen by cross-validation."""
+
+    warm_start = False  # C differs from fit to fit
+    Cs: Any
+    cv: Any
+    scoring: str | Callable[..., float] | None
+
+    @interruptible
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | float | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Choose C, then train on all rows. groups: for splitters that want them.
+
+        Ctrl-C ends the fit after the epochs at hand, with a model and its gap, and is then raised.
+        """
+        began = time.perf_counter()
+        if is_stored(X) or is_on_device(X):
+            raise TypeError(
+                f'{type(self).__name__} needs all rows in this memory (device="cuda" copies them '
+                "once) or on a cluster; of rows elsewhere, fit a model for each C, or use "
+                "bridle.path, and score on rows held out"
+            )
+        if is_remote(X):
+            self._fit_on_cluster(X, y, sample_weight, groups, began)
+            return self
+        X, given = validate_data(self, X, y, **MATRIX)
+        y = checked_labels(given)
+        weights = row_weights(sample_weight, X.shape[0])
+        labels = encode(y, weights)
+        splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        folds = [np.asarray(test) for _, test in splits]
+        measure = None if self.scoring is None else self._measure(X, y, labels.classes)
+        with deferred_interrupt() as interrupted:
+            found = [
+                choose_cost(
+                    X, labels, weights, folds, self._grid(), task=task, effort=effort,
+                    interrupted=interrupted, measure=measure,
+                )
+                for task, effort in self._tries(began)
+            ]  # fmt: skip
+            self._keep_choice(found)
+            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
+            self._fit(X, y, sample_weight, self.C_, stop)
+        self._warn_of(found)
+        return self
+
+    def _fit_on_cluster(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, began: float
+    ) -> None:
+        """Folds are of every worker's rows, which stay there."""
+        whole = self.cv is None or isinstance(self.cv, (int, np.integer))
+        unusual = {"scoring": self.scoring, "groups": groups, "cv": None if whole else self.cv}
+        refuse("cluster", {name: value for name, value in unusual.items() if value is not None})
+        rows = self._rows_on_cluster(X, y, sample_weight, 1.0)
+        with deferred_interrupt() as interrupted:
+            found = [
+                choose_cost_on_cluster(
+                    rows, 5 if self.cv is None else int(self.cv), self._grid(), task=task,
+                    effort=effort, interrupted=interrupted,
+                )
+                for task, effort in self._tries(began)
+            ]  # fmt: skip
+            self._keep_choice(found)
+            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
+            self._fit_elsewhere(rows, None, None, self.C_, stop)
+        self._warn_of(found)
+
+    def _measure(self, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Measure:
+        """The scorer of scikit-learn, on the decision values of rows held out."""
+        scorer = check_scoring(self, self.scoring)
+
+        def measured(rows: NDArray[np.intp], values: Array) -> float:
+            return float(scorer(self._seen(classes, values), X[rows], y[rows]))
+
+        return measured
+
+    def _seen(self, classes: NDArray[Any], values: Array) -> HeldOut:
+        return HeldOut(classes, values)
+
+    def _grid(self) -> int | ArrayLike:
+        return self.Cs
+
+    def _tries(self, began: float) -> Iterator[tuple[Task, Effort]]:
+        """What is to be tried with every C, and how."""
+        yield self._task(1.0), self._effort(self._stop(self._left(began, CHOOSING)))
+
+    def _left(self, began: float, share: float) -> float | None:
+        """Seconds that are left of this part of them."""
+        if self.max_seconds is None:
+            return None
+        return max(0.0, began + share * self.max_seconds - time.perf_counter())
+
+    def _keep_choice(self, found: list[Choice]) -> None:
+        (choice,) = found
+        self.C_, self.Cs_ = choice.C, choice.Cs
+        self.scores_, self.gaps_, self.n_solves_ = choice.scores, choice.gaps, choice.n_solves
+
+    def _warn_of(self, found: list[Choice]) -> None:
+        least = min(found, key=lambda choice: choice.tried_everywhere)
+        if least.tried_everywhere < len(least.Cs):
+            warnings.warn(
+                f"cross-validation ended early: {least.tried_everywhere} of {len(least.Cs)} "
+                f"values of C were tried in all {len(least.gaps)} folds (raise max_seconds, or "
+                "try fewer)",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+class LinearSVCCV(ChoosesC):
     """LinearSVC whose C is chosen by cross-validated accuracy; then fitted on all rows.
 
     Parameters
@@ -79,8 +212,6 @@ class LinearSVCCV(LinearSVC):
     >>> search.C_ in (0.1, 1.0)
     True
     """
-
-    warm_start = False  # C differs from fit to fit
 
     def __init__(
         self,
@@ -129,109 +260,6 @@ class LinearSVCCV(LinearSVC):
         self.interrupt = interrupt
         self.n_jobs = n_jobs
 
-    @interruptible
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | float | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> LinearSVCCV:
-        """Choose C, then train on all rows. groups: for splitters that want them.
-
-        Ctrl-C ends the fit after the epochs at hand, with a model and its gap, and is then raised.
-        """
-        began = time.perf_counter()
-        if is_stored(X) or is_on_device(X):
-            raise TypeError(
-                'LinearSVCCV needs all rows in this memory (device="cuda" copies them once) or on '
-                "a cluster; of rows elsewhere, fit a LinearSVC for each C, or use bridle.path, and "
-                "score on rows held out"
-            )
-        if is_remote(X):
-            self._fit_on_cluster(X, y, sample_weight, groups, began)
-            return self
-        X, found = validate_data(self, X, y, **MATRIX)
-        y = checked_labels(found)
-        weights = row_weights(sample_weight, X.shape[0])
-        labels = encode(y, weights)
-        splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
-        folds = [np.asarray(test) for _, test in splits]
-        with deferred_interrupt() as interrupted:
-            seconds = self._left(began, CHOOSING)
-            choice = choose_cost(
-                X, labels, weights, folds, self.Cs, task=self._task(1.0),
-                effort=self._effort(self._stop(seconds)), interrupted=interrupted,
-                measure=None if self.scoring is None else self._measure(X, y, labels.classes),
-            )  # fmt: skip
-            self._keep_choice(choice)
-            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
-            self._fit(X, y, sample_weight, self.C_, stop)
-        self._warn_of(choice)
-        return self
-
-    def _fit_on_cluster(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, began: float
-    ) -> None:
-        """Folds are of every worker's rows, which stay there."""
-        whole = isinstance(self.cv, (int, np.integer))
-        unusual = {"scoring": self.scoring, "groups": groups, "cv": None if whole else self.cv}
-        refuse("cluster", {name: value for name, value in unusual.items() if value is not None})
-        rows = self._rows_on_cluster(X, y, sample_weight, 1.0)
-        with deferred_interrupt() as interrupted:
-            choice = choose_cost_on_cluster(
-                rows, int(self.cv), self.Cs, task=self._task(1.0), interrupted=interrupted,
-                effort=self._effort(self._stop(self._left(began, CHOOSING))),
-            )  # fmt: skip
-            self._keep_choice(choice)
-            stop = self._stop(self._left(began, 1.0)) | Interrupted(interrupted)
-            self._fit_elsewhere(rows, None, None, self.C_, stop)
-        self._warn_of(choice)
-
-    def _measure(self, X: Any, y: NDArray[Any], classes: NDArray[Any]) -> Measure:
-        """The scorer of scikit-learn, on the decision values of rows held out."""
-        scorer = check_scoring(self, self.scoring)
-
-        def measured(rows: NDArray[np.intp], values: Array) -> float:
-            return float(scorer(_HeldOut(classes, values), X[rows], y[rows]))
-
-        return measured
-
     @classmethod
     def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
         return {"Cs": [model.objective.C]}
-
-    def _left(self, began: float, share: float) -> float | None:
-        """Seconds that are left of this part of them."""
-        if self.max_seconds is None:
-            return None
-        return max(0.0, began + share * self.max_seconds - time.perf_counter())
-
-    def _keep_choice(self, choice: Choice) -> None:
-        self.C_, self.Cs_ = choice.C, choice.Cs
-        self.scores_, self.gaps_, self.n_solves_ = choice.scores, choice.gaps, choice.n_solves
-
-    def _warn_of(self, choice: Choice) -> None:
-        if choice.tried_everywhere < len(choice.Cs):
-            warnings.warn(
-                f"cross-validation ended early: {choice.tried_everywhere} of {len(choice.Cs)} "
-                f"values of C were tried in all {len(choice.gaps)} folds (raise max_seconds, or "
-                "try fewer)",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-
-class _HeldOut(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What a scorer sees of a fold's model: its decision values of the rows held out."""
-
-    def __init__(self, classes: NDArray[Any], values: Array) -> None:
-        self.classes_, self._values = classes, values
-
-    def decision_function(self, X: Any) -> Array:
-        return self._values
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        labels: NDArray[Any] = self.classes_[decide(self._values)]
-        return labels

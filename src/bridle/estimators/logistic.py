@@ -131,10 +131,10 @@ class LogisticRegression(LinearSVC):
         if not objective.formula.sigmoid:
             raise ValueError(f"the model has the loss {objective.loss}, not the logistic one")
         estimator = cls(
-            objective.C, fit_intercept=objective.bias != "none",
+            fit_intercept=objective.bias != "none",
             bias=None if objective.bias == "free" else objective.bias,
-            intercept_scaling=objective.bias_scale, multi_class=model.multi_class,  # type: ignore[arg-type]
-            **objective.penalty,
-        )  # fmt: skip
+            intercept_scaling=objective.bias_scale,
+        )
+        estimator.set_params(**cls._further_parameters(model))
         estimator._keep_made(model)
         return estimator

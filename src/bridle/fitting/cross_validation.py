@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from bridle.fitting.c_path import Sums, start_at
 from bridle.fitting.labels import Labels, class_weights, row_costs
 from bridle.fitting.multiclass import Effort
-from bridle.fitting.problems import AgainstRest, ClusterProblems, Task
+from bridle.fitting.problems import ClusterProblems, InMemory, Task, check_joint, problems_in_memory
+from bridle.fitting.refusals import refuse
 from bridle.matrix.arrays import Array
 from bridle.matrix.blas import one_blas_thread
 from bridle.matrix.threads import Threads
@@ -34,6 +35,7 @@ from bridle.objective.losses import inner
 from bridle.objective.point import Point
 from bridle.objective.rounding import Interval, U, gamma
 from bridle.problems.linear import LinearProblem
+from bridle.problems.multinomial import MultinomialProblem
 from bridle.rows.base import quick_error
 from bridle.rows.cluster.messages import Aside
 from bridle.solving.loop import solve
@@ -64,6 +66,13 @@ class Choice:
     n_solves: int
 
     @property
+    def standing(self) -> tuple[int, float]:
+        """How many folds have tried C, and its mean score: what is better is larger."""
+        at = int(np.searchsorted(self.Cs, self.C))
+        tried = np.isfinite(self.gaps[:, at])
+        return int(tried.sum()), float(np.nanmean(self.scores[:, at])) if tried.any() else -np.inf
+
+    @property
     def tried_everywhere(self) -> int:
         """How many values of C all folds have tried."""
         return int(np.isfinite(self.gaps).all(axis=0).sum())
@@ -83,12 +92,13 @@ def choose_cost(
 ) -> Choice:
     """The smallest of those with the highest mean accuracy on the rows that each fold holds out.
 
-    Cs: how many values to try, or these values. Rows count by their weights and by those of their
-    classes, as they do in the objective. measure: instead of the accuracy, and without weights.
+    Cs: how many values to try, of linear problems with the l2 penalty, or these values. Rows count
+    by their weights and by those of their classes, as they do in the objective. measure: instead of
+    the accuracy, and without weights.
     """
-    problems = AgainstRest(X, labels, task, None, effort.n_threads, effort.device)
+    problems = problems_in_memory(X, labels, task, weights, effort.n_threads, effort.device)
     row = np.ones(problems.n_rows) if weights is None else weights
-    grid = _grid(Cs, problems.base, row)
+    grid = _grid(Cs, problems, row)
     costs = [_held_out(row, rows, labels, task) for rows in folds]
     jobs = [
         _Job(rows, k, own) for rows, own in zip(folds, costs, strict=True)
@@ -129,6 +139,9 @@ def choose_cost_on_cluster(
     if n_folds < 2:
         raise ValueError(f"there must be at least two folds, got {n_folds}")
     problems = ClusterProblems(parts, task)
+    check_joint("cluster", task, problems.labels.n_classes)
+    if task.penalty != "l2":
+        refuse("cluster", {"penalty": task.penalty})
     grid = _grid_of(Cs, problems.facts.mean_square)
     everything = class_weights(task.class_weight, problems.labels.classes, problems.labels.totals)
     scores, gaps = np.full((n_folds, len(grid)), np.nan), np.full((n_folds, len(grid)), np.inf)
@@ -205,7 +218,7 @@ def _held_out(row: Array, test: Indices, labels: Labels, task: Task) -> Array:
 
 
 def _run_all(
-    problems: AgainstRest,
+    problems: InMemory,
     jobs: list[_Job],
     groups: list[Array],
     effort: Effort,
@@ -220,8 +233,9 @@ def _run_all(
 
     def one(part: tuple[_Job, Array]) -> _Run:
         job, Cs = part
-        own = problems.base.variant(y=problems.signs(job.k), sample_weight=job.weights)
-        return _run_group(own, Cs, tol, effort, _Budget(shares.take(), interrupted), job.test)
+        own, present = problems.weighing(job.k, job.weights)
+        run = _run_group(own, Cs, tol, effort, _Budget(shares.take(), interrupted), job.test)
+        return run if present is None else run.widened(present, problems.labels.n_classes)
 
     with one_blas_thread(), Threads(workers, sharing=problems.n_threads) as pool:
         runs = list(pool.map(one, parts))
@@ -238,8 +252,9 @@ def _accuracy(parts: list[_Run], codes: Indices, weights: Array) -> Array:
 
 def _values(parts: list[_Run]) -> list[Array]:
     """Of each C, the decision values of the rows held out."""
-    scores = np.stack([run.scores for run in parts], axis=-1)  # C x row x class
-    return [s[:, 0] if len(parts) == 1 else s for s in scores]
+    if len(parts) == 1:
+        return list(parts[0].scores)
+    return list(np.stack([run.scores for run in parts], axis=-1))  # C x row x class
 
 
 class _Budget:
@@ -264,7 +279,7 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _Run:
-    scores: Array  # (n_Cs, rows held out)
+    scores: Array  # (n_Cs, rows held out), with the classes of a joint problem last
     gaps: Array
     n_solves: int
 
@@ -277,6 +292,12 @@ class _Run:
             sum(run.n_solves for run in groups),
         )
 
+    def widened(self, present: NDArray[np.intp], n_classes: int) -> _Run:
+        """With the scores of classes that had no rows, which are as low as can be."""
+        scores = np.full((*self.scores.shape[:-1], n_classes), -np.inf)
+        scores[..., present] = self.scores
+        return replace(self, scores=scores)
+
 
 def _decades(grid: Array) -> list[Array]:
     """Values of C in order, by groups of which none spans more than a factor of ten."""
@@ -288,10 +309,13 @@ def _decades(grid: Array) -> list[Array]:
     return groups
 
 
-def _grid(Cs: int | ArrayLike, problem: LinearProblem, weights: Array) -> Array:
-    constant = problem.bias_scale**2 if problem.bias == "regularised" else 0.0
+def _grid(Cs: int | ArrayLike, problems: InMemory, weights: Array) -> Array:
+    if not isinstance(Cs, (int, np.integer)):
+        return _grid_of(Cs, 1.0)
+    constant = problems.task.bias_scale**2 if problems.task.bias == "regularised" else 0.0
     # A weight is so many copies: of this mean, too.
-    return _grid_of(Cs, float(np.average(problem.squared_norms, weights=weights)) - constant)
+    mean = float(np.average(problems.base.rows.squared_norms, weights=weights))
+    return _grid_of(Cs, mean - constant)
 
 
 def _grid_of(Cs: int | ArrayLike, mean_square: float) -> Array:
@@ -313,20 +337,19 @@ class _Solved:
 
     problem: LinearProblem
     solution: Solution
-    sums: Sums
     scores: Array  # of all rows
+    sums: Sums
     margins: Array
     error: float  # of the margins, at most
 
     @classmethod
     def of(cls, problem: LinearProblem, solution: Solution) -> _Solved:
         """The look is the certificate's, where that has kept what it saw."""
-        scores = solution.scores
-        scores = problem.scores(solution.w, solution.b) if scores is None else np.asarray(scores)
+        scores = _scores(problem, solution)
         joined = problem.join(solution.w, solution.b)
         error = quick_error(problem.rows, joined) + gamma(16) * abs(solution.b)
         sums = Sums.of(problem, solution)
-        return cls(problem, solution, sums, scores, problem.y * scores, error)
+        return cls(problem, solution, scores, sums, problem.y * scores, error)
 
     def at(self, C: float) -> tuple[float, Certificate | None]:
         """The scale at which these weights do well at another, larger C; their certificate there.
@@ -371,16 +394,44 @@ class _Solved:
         return Point(start.w, start.b, alpha + t * d)
 
 
+@dataclass(frozen=True)
+class _Apart:
+    """A solution that says nothing of other C: one of all classes, or with an l1 norm."""
+
+    solution: Solution
+    scores: Array
+
+    def at(self, C: float) -> tuple[float, None]:
+        """Not certified there."""
+        return 1.0, None
+
+    def start(self, C: float) -> Solution:
+        """Where to go on from at a larger C."""
+        return self.solution
+
+
+def _looked_at(problem: Any, solution: Solution) -> _Solved | _Apart:
+    if isinstance(problem, LinearProblem):
+        return _Solved.of(problem, solution)
+    return _Apart(solution, _scores(problem, solution))
+
+
+def _scores(problem: Any, solution: Solution) -> Array:
+    found = solution.scores
+    return problem.scores(solution.w, solution.b) if found is None else np.asarray(found)
+
+
 def _run_group(
-    problem: LinearProblem,
+    problem: Any,
     Cs: Array,
     tol: float,
     effort: Effort,
     budget: _Budget,
     test: NDArray[np.intp],
 ) -> _Run:
-    scores, gaps, n_solves = np.zeros((len(Cs), len(test))), np.full(len(Cs), np.inf), 0
-    solved: _Solved | None = None
+    wide = (problem.n_classes,) if isinstance(problem, MultinomialProblem) else ()
+    scores, gaps, n_solves = np.zeros((len(Cs), len(test), *wide)), np.full(len(Cs), np.inf), 0
+    solved: _Solved | _Apart | None = None
     for j, C in enumerate(map(float, Cs)):
         scale, certificate = (1.0, None) if solved is None else solved.at(C)
         if solved is None or certificate is None or certificate.relative_gap > tol:
@@ -392,7 +443,7 @@ def _run_group(
                 here, effort.solver, stop=budget.rest(), start=start, seed=effort.seed,
                 keep=effort.keep, interrupt="return",
             )  # fmt: skip
-            solved = _Solved.of(here, solution)
+            solved = _looked_at(here, solution)
             scale, certificate = 1.0, solution.certificate
             n_solves += 1
         scores[j], gaps[j] = scale * solved.scores[test], certificate.relative_gap

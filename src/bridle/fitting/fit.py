@@ -26,6 +26,7 @@ from bridle.fitting.problems import (
     Problems,
     StoredProblems,
     Task,
+    check_joint,
     problems_in_memory,
 )
 from bridle.fitting.refusals import WAYS, refuse
@@ -199,7 +200,9 @@ def _on_disk(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     refuse_elsewhere("disk", how.task, how.extras)
     _refuse_device("disk", how.effort)
     stored = as_stored(rows, labels, sample_weight)
-    how = _of_two("disk", how, len(stored.classes))
+    check_joint("disk", how.task, len(stored.classes))
+    if how.task.multi_class == "multinomial":  # of two classes
+        how = replace(how, task=replace(how.task, multi_class="ovr"))
     problems = StoredProblems(stored, how.task, how.effort.n_threads)
     known = (stored.fingerprint(), stored.weighted, stored.zero_based)
     return _solved(problems, how, known, start=None, validation=_held_out(how, problems))
@@ -216,7 +219,7 @@ def _on_cluster(rows: Any, labels: Any, sample_weight: Any, how: _How) -> Fit:
     parts = as_rows(rows, labels, sample_weight)
     problems = ClusterProblems(parts, how.task, how.effort.checkpoint)
     facts, extras = problems.facts, how.extras
-    _of_two("cluster", how, len(facts.classes))
+    check_joint("cluster", how.task, len(facts.classes))
     known = (problems.base.rows.fingerprint(), facts.weighted, facts.zero_based)
     if extras.calibration is not None:
         from bridle.fitting.folds import shared
@@ -257,21 +260,6 @@ def refuse_elsewhere(way: str, task: Task, extras: Extras) -> None:
     refuse(way, unusual | extras.wanted)
     if way == "cluster" and not np.isfinite(task.C):
         raise ValueError("C=inf is not available on a cluster: its dual variables have no bounds")
-
-
-def _of_two(way: str, how: _How, n_classes: int) -> _How:
-    """A multinomial problem of two classes is one of each against the rest; of more there is none.
-
-    ValueError says so.
-    """
-    if how.task.multi_class != "multinomial":
-        return how
-    if n_classes > 2:
-        raise ValueError(
-            f'multi_class="multinomial" needs the rows in memory, and these {n_classes} classes '
-            f'are on {"disk" if way == "disk" else "a cluster"}: choose multi_class="ovr"'
-        )
-    return replace(how, task=replace(how.task, multi_class="ovr"))
 
 
 def _refuse_device(way: str, effort: Effort) -> None:

@@ -242,7 +242,11 @@ class Problems:
 SHARING = 4  # problems that share a GPU: while one waits for this process, others compute
 
 
-class _InMemory(Problems):
+class InMemory(Problems):
+    """Rows in memory."""
+
+    base: Any
+
     def __init__(
         self,
         X: Any,
@@ -260,6 +264,18 @@ class _InMemory(Problems):
         super().__init__(task.settled(self.n_rows), labels)
         self.costs = None if costs is None else np.asarray(costs, np.float64)
 
+    @property
+    def most_at_once(self) -> int:
+        """Problems that may be solved at a time."""
+        return len(self) * 1024
+
+    def weighing(self, k: int, costs: Array) -> tuple[Any, Indices | None]:
+        """Problem k whose rows weigh this; and the classes it has, where it has not all of them."""
+        raise ValueError(
+            f'C is not chosen with multi_class="{self.task.multi_class}": choose "ovr", or, of a '
+            'logistic loss, "multinomial"'
+        )
+
     def signs(self, k: int, rows: Any = slice(None)) -> Array:
         """+1 for the rows of the positive class of problem k, -1 for the others."""
         return with_signs(1.0, self.codes()[rows], self.sides(k)[0], self.n_threads)
@@ -273,7 +289,7 @@ class _InMemory(Problems):
         return check_weights(self.costs, self.n_rows)
 
 
-class AgainstRest(_InMemory):
+class AgainstRest(InMemory):
     """One class after the other against the rest: the same rows with other signs."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -299,7 +315,10 @@ class AgainstRest(_InMemory):
     @property
     def most_at_once(self) -> int:
         """Problems that may be solved at a time: few, where all of them share a GPU."""
-        return SHARING if self.base.place.startswith("cuda") else len(self) * 1024
+        return SHARING if self.base.place.startswith("cuda") else super().most_at_once
+
+    def weighing(self, k: int, costs: Array) -> tuple[Any, None]:  # noqa: D102
+        return self.base.variant(y=self.signs(k), sample_weight=costs), None
 
     def problem(self, k: int) -> Any:  # noqa: D102
         if len(self) == 1:
@@ -307,7 +326,7 @@ class AgainstRest(_InMemory):
         return self.base.variant(y=self.signs(k))
 
 
-class PairOfClasses(_InMemory):
+class PairOfClasses(InMemory):
     """One class against another, each on a copy of its own rows."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -326,7 +345,7 @@ class PairOfClasses(_InMemory):
         )  # fmt: skip
 
 
-class Jointly(_InMemory):
+class Jointly(InMemory):
     """All classes in one problem."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -353,7 +372,7 @@ class Jointly(_InMemory):
         return JointSolution(solutions, "crammer_singer", self.labels.n_classes, constant)
 
 
-class Multinomially(_InMemory):
+class Multinomially(InMemory):
     """All classes in one logistic loss."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -370,6 +389,15 @@ class Multinomially(_InMemory):
     def problem(self, k: int) -> MultinomialProblem:  # noqa: D102
         return self.base
 
+    def weighing(self, k: int, costs: Array) -> tuple[MultinomialProblem, Indices | None]:
+        """A class without rows is left out: its best score is minus infinity."""
+        codes = self.codes()
+        kept = np.bincount(codes[costs > 0], minlength=self.labels.n_classes) > 0
+        if kept.all():
+            return self.base.variant(sample_weight=costs), None
+        places = np.where(kept, np.cumsum(kept) - 1, -1)
+        return self.base.variant(codes=places[codes], sample_weight=costs), np.flatnonzero(kept)
+
     def rule(self, k: int, validation: Validation) -> Stop:  # noqa: D102
         raise ValueError(
             'multi_class="multinomial" has no rule for rows held out: choose "ovr", or stop at tol'
@@ -379,7 +407,7 @@ class Multinomially(_InMemory):
         return JointSolution(solutions, "multinomial", self.labels.n_classes, self.base.constant)
 
 
-class KernelProblems(_InMemory):
+class KernelProblems(InMemory):
     """Kernel machines, each on the rows of its classes that weigh something.
 
     loo_error_bounds, indefinite: of each problem when it is solved, see `bridle.estimators.svc`.
@@ -574,7 +602,7 @@ def problems_in_memory(
     costs: ArrayLike | None,
     n_threads: int | None,
     device: Where = "cpu",
-) -> _InMemory:
+) -> InMemory:
     """Those of the task, on rows in memory. costs: the weight of each row, its class's included."""
     if task.kernel is not None:
         return KernelProblems(X, labels, task, costs, n_threads, device)
@@ -596,6 +624,15 @@ def problems_in_memory(
             f'multi_class="multinomial" has the loss "logistic", not "{loss_from(task.loss).name}"'
         )
     return ways[task.multi_class](X, labels, task, costs, n_threads, device)
+
+
+def check_joint(way: str, task: Task, n_classes: int) -> None:
+    """ValueError if rows "disk" or on a "cluster" have more classes than one problem of all has."""
+    if task.multi_class == "multinomial" and n_classes > 2:
+        raise ValueError(
+            f'multi_class="multinomial" needs the rows in memory, and these {n_classes} classes '
+            f'are on {"disk" if way == "disk" else "a cluster"}: choose multi_class="ovr"'
+        )
 
 
 def sides_of(multi_class: str, n_classes: int, k: int) -> tuple[int, int | None]:

@@ -25,6 +25,7 @@ feature, whose weights are the intercepts where those have no penalty, is its la
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -104,20 +105,24 @@ class MultinomialProblem(Problem):
     ) -> None:
         if bias not in BIASES:
             raise ValueError(f"bias must be one of {', '.join(BIASES)}, got {bias!r}")
-        if n_classes < 2:
-            raise ValueError(f"there must be at least two classes, got {n_classes}")
-        self.C, self.bias, self.n_classes = check_C(C), bias, n_classes
-        if self.hard_margin:
-            raise ValueError("C = inf has no solution: the weights of a logistic loss would grow")
+        self.bias = bias
         # The value of the constant feature; 0 where there is none.
         constant = {"none": 0.0, "regularised": check_bias_scale(bias_scale), "free": 1.0}
         self.constant = constant[bias]
         self.rows = MemoryRows(X, self.constant, n_threads)
         self.n_threads, self.n_rows = self.rows.n_threads, self.rows.n_rows
         self.width = self.rows.n_features + (bias != "none")
+        self.free = bias == "free"
+        self._set(codes, n_classes, C, check_weights(sample_weight, self.n_rows))
+
+    def _set(self, codes: ArrayLike, n_classes: int, C: float, weight: Array) -> None:
+        if n_classes < 2:
+            raise ValueError(f"there must be at least two classes, got {n_classes}")
+        self.C, self.n_classes, self.sample_weight = check_C(C), n_classes, weight
+        if self.hard_margin:
+            raise ValueError("C = inf has no solution: the weights of a logistic loss would grow")
         self.n_features = self.width * n_classes
         self.codes = np.asarray(codes, np.intp)
-        weight = check_weights(sample_weight, self.n_rows)
         if self.codes.shape != (self.n_rows,) or (self.codes >= n_classes).any():
             raise ValueError(f"each of {self.n_rows} rows needs a class below {n_classes}")
         if (weight[self.codes < 0] > 0).any():
@@ -126,13 +131,30 @@ class MultinomialProblem(Problem):
         self.cost = costs(self.C, weight)[0]
         check_range(float(self.cost.max(initial=0.0)), self.rows.largest_length)
         self.own = np.arange(self.n_rows), self.codes  # in tables of rows and classes
-        self.free = bias == "free"
         self.totals = np.bincount(self.codes, self.cost, n_classes)
         if self.free and not self.totals.all():
             raise ValueError(
                 "a class whose rows weigh nothing has no best intercept: leave it out, or choose "
                 'bias="regularised"'
             )
+
+    def variant(
+        self,
+        *,
+        C: float | None = None,
+        codes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> MultinomialProblem:
+        """The same rows with other classes, C or weights: shared, not copied or checked again."""
+        other = copy.copy(self)
+        weight = self.sample_weight
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, self.n_rows)
+        numbers = self.codes if codes is None else np.asarray(codes, np.intp)
+        n_classes = self.n_classes if codes is None else int(numbers.max()) + 1
+        other._set(numbers, n_classes, self.C if C is None else C, weight)
+        other.__dict__.pop("_total_cost", None)  # which was of these costs
+        return other
 
     # Points.
 

@@ -111,6 +111,10 @@ class PenalisedProblem(Problem):
 
     # Values, rounding included.
 
+    def scores(self, w: ArrayLike, b: float = 0.0) -> Array:
+        """w.x_i + b for every row."""
+        return self.base.scores(w, b)
+
     def primal(self, w: ArrayLike, b: float = 0.0) -> float:
         """P(w, b), or a little more."""
         joined = self.base.join(w, b)

@@ -19,7 +19,7 @@ from bridle.solvers.base import Iterates, Solver
 REGISTRY: dict[str, tuple[str, ...]] = {
     "auto": (
         "auto:Auto", "dcd:DualCoordinateDescent", "cocoa:Cocoa", "smo:Smo", "auto:AutoStructured",
-        "multinomial_newton:MultinomialNewton", "cd:CoordinateDescent",
+        "auto:AutoMultinomial", "cd:CoordinateDescent",
     ),
     "dcd": ("dcd:DualCoordinateDescent",),
     "interior-point": ("interior_point:InteriorPoint",),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bridle.objective.point import Iterate
-from bridle.problems.base import ORACLE, WEIGHTS, Problem
+from bridle.problems.base import CLASSES, ORACLE, WEIGHTS, Problem
 from bridle.rows.base import DESCENT, PASSES, STEPS
 from bridle.solvers import solver_class, solver_from
 from bridle.solvers.base import Iterates, Pace, Solver
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bridle._core import Rng
     from bridle.objective.certificate import Certificate
     from bridle.problems.linear import LinearProblem
+    from bridle.problems.multinomial import MultinomialProblem
     from bridle.structured.problem import StructuredBase
 
 # The interior point method takes problems of at most so many multiplications a step, a few
@@ -137,6 +138,30 @@ class AutoStructured(Solver):
     ) -> Iterates:
         """The chosen solver's iterates."""
         yield from self.choose(problem).iterates(problem, start=start, rng=rng, pace=pace)
+
+
+@dataclass(frozen=True)
+class AutoMultinomial(Solver):
+    """Newton's method for all classes together; of small problems to the last digit."""
+
+    name: ClassVar[str] = "auto"
+    float64: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({CLASSES})
+    loss_needs: ClassVar[frozenset[str]] = frozenset()
+    biases: ClassVar[tuple[str, ...]] = DualCoordinateDescent.biases
+
+    def called(self, problem: Problem, last: Any) -> str:
+        """With the method's name."""
+        return f"{self.name} (newton)"
+
+    def iterates(
+        self, problem: MultinomialProblem, *, start: Any = None, rng: Rng, pace: Pace = None
+    ) -> Iterates:
+        """newton's iterates."""
+        newton = solver_class("newton", problem.offers)()
+        iterates = newton.iterates(problem, start=start, rng=rng, pace=pace)
+        small = problem.n_rows * problem.n_features <= SMALL_ENTRIES
+        yield from _to_the_last_digit(iterates) if small else iterates
 
 
 Passed = Generator[Iterate, "Certificate | None", Iterate]
