@@ -63,7 +63,7 @@ class ChoosesC(LinearSVC):
     """What an estimator does whose C is chosen by cross-validation."""
 
     warm_start = False  # C differs from fit to fit
-    Cs: Any
+    Cs: int | ArrayLike
     cv: Any
     scoring: str | Callable[..., float] | None
 

@@ -151,8 +151,9 @@ class LogisticRegressionCV(ChoosesC, LogisticRegression):
         return ratios
 
     def _grid(self) -> int | ArrayLike:
-        whole = isinstance(self.Cs, (int, np.integer)) and self.Cs >= 1
-        return np.geomspace(1e-4, 1e4, self.Cs) if whole else self.Cs
+        if isinstance(self.Cs, (int, np.integer)) and self.Cs >= 1:
+            return np.geomspace(1e-4, 1e4, int(self.Cs))
+        return self.Cs
 
     def _tries(self, began: float) -> Iterator[tuple[Task, Effort]]:
         self.l1_ratios_ = self._ratios()

@@ -348,6 +348,8 @@ class PairOfClasses(InMemory):
 class Jointly(InMemory):
     """All classes in one problem."""
 
+    base: ChainProblem
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         if self.device == "cuda":
@@ -374,6 +376,8 @@ class Jointly(InMemory):
 
 class Multinomially(InMemory):
     """All classes in one logistic loss."""
+
+    base: MultinomialProblem
 
     def __init__(self, *arguments: Any) -> None:
         from bridle.problems.multinomial import MultinomialProblem
