@@ -144,7 +144,9 @@ public:
     load(everything);
     RowNumbers last_chosen; // whose places are not known yet
     std::swap(last_chosen, last_chosen_);
+    std::swap(everything, active_); // what is loaded, and not in the cache yet
     look_again();
+    std::swap(everything, active_);
     std::swap(last_chosen, last_chosen_);
     RowNumbers keep;
     for (int64_t p = 0; p < n_active(); ++p)

@@ -129,7 +129,8 @@ public:
     }
     if (renumbered_ && t != 1)
       for (ActiveRow<W> &row : rows_.active)
-        row.alpha = rows_.all()[row.row].alpha;
+        if (!row.shrunk())
+          row.alpha = rows_.all()[row.row].alpha;
     undo_.clear();
     renumbered_ = false;
   }
