@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from bridle import LinearOneClassSVM, OneClass
+from bridle.cli import main
 from bridle.rows.cluster.local import LocalParts
+from click.testing import CliRunner
 from sklearn import svm
 from sklearn.linear_model import SGDOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -169,12 +169,38 @@ def test_on_disk(memory, weighted, tmp_path):
     assert optimum.dual <= model.certificate_.primal
 
 
+@pytest.mark.parametrize("surrounded", [np.zeros((20, 3)), np.r_[data(100), -data(100)]])
+def test_no_half_space_is_the_best_and_says_what_it_takes_for_granted(surrounded):
+    there = problem(surrounded, 0.5)
+    found = bridle.solve(there)
+    assert found.converged, found.message
+    assert (found.certificate.primal, found.certificate.dual) == (0.0, 0.0)
+    assert not found.w.any()
+    assert "0 but for rounding" in found.certificate.assumption
+    assert there.variant(sample_weight=np.arange(len(surrounded))).assumption is None
+
+
+def test_a_row_without_weight_does_not_make_nothing_of_the_others(tmp_path):
+    """It makes the bounds of rounding so wide that the combination of rows might be 0."""
+    X = data(4000, 5) + 2.0
+    weight = np.r_[0.0, np.ones(3999)]
+    X[0] *= 1e14
+    bridle.data.write_arrow(tmp_path / "d.arrow", sp.csr_matrix(X), weight, weight=weight)
+    stored = problem(bridle.StoredRows(tmp_path / "d.arrow"), 0.3)
+    found = bridle.solve(stored, stop=bridle.Gap(1e-3) | bridle.Epochs(5)).certificate
+    X, weight = X[1:], weight[1:]
+    w = X.mean(axis=0)
+    nearest = (X @ w).min()
+    w *= 0.3 * len(X) * nearest / (w @ w)
+    primal, _ = values(X, weight, 0.3, w, -(X @ w).min(), weight)
+    assert primal < 0
+    assert found.dual <= primal
+    assert found.assumption is None
+
+
 def bridle_(*words, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "bridle.cli", *map(str, words)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
+    done = CliRunner().invoke(main, [*map(str, words)])
+    assert done.exit_code == code, done.output
     return done
 
 
@@ -256,6 +282,10 @@ def test_the_import_command(tmp_path):
     assert "-n" in bridle_(*words, code=2).stderr
     bridle_(*words, "-n", "0.3", "--data", tmp_path / "d.svm")
     assert bridle.load_model(tmp_path / "again").certificate.relative_gap <= 1e-3
+    assert "nu must be above 0" in bridle_(*words, "-n", "2", code=2).stderr
+    bridle.export_model(tmp_path / "two", bridle.LinearSVC().fit(X, X[:, 0] > 1), "liblinear")
+    said = bridle_("import", tmp_path / "two", tmp_path / "again", "-n", "0.3", code=2).stderr
+    assert "Missing option '-c'" in said  # its C is not to be guessed
 
 
 def test_onnx_says_the_same():

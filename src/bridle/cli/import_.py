@@ -77,6 +77,8 @@ def import_(
 
     with reported():
         fitted = import_model(file, 1.0 if C is None else C, epsilon=epsilon, nu=nu)
+    if C is None and fitted.kind != "linear-one-class":
+        raise click.UsageError("Missing option '-c': FILE is not of one class")
     if data is not None and fitted.kind not in CERTIFIED:
         raise InputError(f"{file}: a {fitted.kind} model, and --data certifies linear ones")
     if data is not None:

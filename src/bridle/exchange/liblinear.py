@@ -18,6 +18,7 @@ objective: bridle's regularised bias.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -123,22 +124,26 @@ def read(
     lines = Lines(path)
     header = _header(lines)
     name, labels, bias = header["solver_type"], header.get("labels", []), header["bias"]
-    jointly, alone = name == "MCSVM_CS", not loss_from(LOSSES[name]).of_classes
-    n_columns = 1 if alone or (len(labels) == 2 and not jointly) else len(labels)
+    jointly, loss = name == "MCSVM_CS", loss_from(LOSSES[name])
+    n_columns = 1 if not loss.of_classes or (len(labels) == 2 and not jointly) else len(labels)
     table = _weights(lines, header["nr_feature"] + (bias >= 0), n_columns)
     intercept = table[-1] * bias if bias >= 0 else np.zeros(table.shape[1])
     coef = table[:-1].T if bias >= 0 else table.T
     info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
-    if name == "ONECLASS_SVM":
-        objective = Objective("one_class", 1.0, "free", parameters=_nu(lines.name, nu))
+    if loss.one_class:
+        loss = replace(loss, **_told(lines.name, "a one-class machine", "-n", nu=nu))
         return LinearOneClassModel(
-            np.ascontiguousarray(coef[0]), -header["rho"], objective, UNBOUNDED, "", 0, info=info
-        )
+            np.ascontiguousarray(coef[0]), float(intercept[0]) - header["rho"],
+            Objective(loss.name, 1.0, "free", parameters=loss.parameters), UNBOUNDED, "", 0,
+            info=info,
+        )  # fmt: skip
+    if loss.residual:
+        loss = replace(loss, **_told(lines.name, "a regression", "-p", epsilon=epsilon))
     objective = Objective(
-        LOSSES[name], C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
-        parameters=_parameters(lines.name, epsilon) if alone else {}, l1_ratio=_l1_ratio(name),
+        loss.name, C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
+        parameters=loss.parameters, l1_ratio=_l1_ratio(name),
     )  # fmt: skip
-    if alone:
+    if loss.residual:
         return RegressionModel(
             np.ascontiguousarray(coef[0]), float(intercept[0]), objective, UNCERTIFIED, "", 0,
             info=info,
@@ -166,22 +171,15 @@ def read(
     )
 
 
-def _parameters(name: str, epsilon: float | None) -> dict[str, float]:
-    if epsilon is None:
+def _told(name: str, what: str, option: str, **setting: float | None) -> dict[str, Any]:
+    """What the user must say of the training, since the file does not."""
+    ((key, value),) = setting.items()
+    if value is None:
         raise ModelError(
-            f"{name}:1: a regression, whose file does not say the epsilon of its training: give "
-            "it (-p), certificates need it"
+            f"{name}:1: {what}, whose file does not say the {key} of its training: give it "
+            f"({option}), certificates need it"
         )
-    return {"epsilon": float(epsilon)}
-
-
-def _nu(name: str, nu: float | None) -> dict[str, float]:
-    if nu is None:
-        raise ModelError(
-            f"{name}:1: a one-class machine, whose file does not say the nu of its training: give "
-            "it (-n), certificates need it"
-        )
-    return {"nu": float(nu)}
+    return {key: float(value)}
 
 
 def _header(lines: Lines) -> dict[str, Any]:

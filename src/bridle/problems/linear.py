@@ -44,6 +44,8 @@ from numpy.typing import ArrayLike, NDArray
 
 # Rounding may push a point this far out of its box, relative to the box, and still count as in it.
 ROUNDING = 1e-9
+# Of one class: w(alpha) that is no more than this part of what rows of one direction would make.
+NOTHING = 1e-6
 
 
 class LinearProblem(Problem):
@@ -51,9 +53,8 @@ class LinearProblem(Problem):
 
     X: CSR or C-contiguous, float32 or float64; anything else is converted. Or rows that are
     elsewhere and bring their labels: StoredRows, DaskRows. y: -1 or +1, or targets where the loss
-    is one of residuals; None for such rows, and where
-    the loss is that of one class, whose rows have no labels.
-    C: inf is the hard margin. sample_weight: multiplies C row by row.
+    is one of residuals; None for such rows, and where the loss is that of one class, whose rows
+    have no labels. C: inf is the hard margin. sample_weight: multiplies C row by row.
     device: "cpu"; "cuda", a GPU, where rows are copied to; "auto", what is predicted to take less
     time. Rows that are on a GPU, CuPy's arrays for example, stay there (see docs/gpu.md).
     positive: of rows that bring their labels, what is +1: a label on disk, the place of a class on
@@ -101,6 +102,7 @@ class LinearProblem(Problem):
         In memory: y, sample_weight, n_threads. Elsewhere: positive; on a cluster, class_weight.
         """
         other = copy.copy(self)
+        other.assumption = None
         if C is not None:
             changes["C"] = other.C = check_C(C)
         other.sides = self.sides.variant(**changes)
@@ -338,7 +340,7 @@ class LinearProblem(Problem):
         of_w = PrimalTerms(found.half_norm(), found.loss)
         of_alpha = DualTerms(judged.total, judged.value, judged.length().squared())
         primal = of_w.half_norm + of_w.loss
-        if self.loss.pull and judged.length().low == 0:
+        if self.loss.pull and self._is_nothing(found):
             return self._nothing(found)
         if dual.low < 0 and not self.loss.pull and (origin := self.sides.zeros()) is not None:
             alpha, dual, of_alpha = origin, ZERO, NO_TERMS  # which does better
@@ -347,6 +349,14 @@ class LinearProblem(Problem):
             scores=found.scores, terms=(of_w, of_alpha), primal_rounding=primal.width,
             dual_rounding=dual.width,
         )  # fmt: skip
+
+    def _is_nothing(self, found: Findings) -> bool:
+        length = found.judged.length()
+        if length.low > 0:
+            return False
+        # 0 is within the bounds, but these may be wide: they are those of the longest row.
+        aligned = self.sides.aligned_length(found.alpha)
+        return bool(aligned == 0 or length.high <= NOTHING * aligned)
 
     def _nothing(self, found: Findings) -> Judgement:
         """Of one class, where w(alpha) = 0 but for rounding: then w = 0 is the best there is."""

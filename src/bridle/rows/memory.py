@@ -339,6 +339,10 @@ class MemorySides:
             return judged.pulled(self.piece.pull(self.loss))
         return judged.balanced() if self.free else judged
 
+    def aligned_length(self, alpha: Array) -> float:
+        """How long sum alpha_i y_i x_i would be if all rows pointed the same way."""
+        return inner(np.abs(alpha), np.sqrt(self.rows.squared_norms))
+
     def zeros(self) -> Array:  # noqa: D102
         return np.zeros(self.rows.n_rows)
 

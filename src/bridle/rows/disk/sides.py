@@ -247,6 +247,13 @@ class DiskSides:
             yield dual_share(piece, self.loss, point, combined, drift)
             self.vectors.release(alpha)
 
+    def aligned_length(self, alpha: Array) -> float:  # noqa: D102
+        found = 0.0
+        for _, piece in self.pieces():
+            found += inner(np.abs(alpha[piece.where]), np.sqrt(piece.rows.squared_norms))
+            self.vectors.release(alpha)
+        return found
+
     def still_has(self, alpha: Any) -> bool:  # noqa: D102
         return True
 
