@@ -130,19 +130,21 @@ def read(
     intercept = table[-1] * bias if bias >= 0 else np.zeros(table.shape[1])
     coef = table[:-1].T if bias >= 0 else table.T
     info: dict[str, Any] = {"solver": f"LIBLINEAR {name}"}
+    settings: dict[str, Any] = {}
     if loss.one_class:
-        loss = replace(loss, **_told(lines.name, "a one-class machine", "-n", nu=nu))
-        return LinearOneClassModel(
-            np.ascontiguousarray(coef[0]), float(intercept[0]) - header["rho"],
-            Objective(loss.name, 1.0, "free", parameters=loss.parameters), UNBOUNDED, "", 0,
-            info=info,
-        )  # fmt: skip
-    if loss.residual:
-        loss = replace(loss, **_told(lines.name, "a regression", "-p", epsilon=epsilon))
+        settings = _told(lines.name, "a one-class machine", "-n", nu=nu)
+    elif loss.residual:
+        settings = _told(lines.name, "a regression", "-p", epsilon=epsilon)
     objective = Objective(
         loss.name, C, "regularised" if bias > 0 else "none", bias if bias > 0 else 1.0,
-        parameters=loss.parameters, l1_ratio=_l1_ratio(name),
+        parameters=settings, l1_ratio=_l1_ratio(name),
     )  # fmt: skip
+    loss = objective.formula  # refuses a nu or an epsilon that is none
+    if loss.one_class:
+        return LinearOneClassModel(
+            np.ascontiguousarray(coef[0]), float(intercept[0]) - header["rho"],
+            replace(objective, C=1.0, bias="free", bias_scale=1.0), UNBOUNDED, "", 0, info=info,
+        )  # fmt: skip
     if loss.residual:
         return RegressionModel(
             np.ascontiguousarray(coef[0]), float(intercept[0]), objective, UNCERTIFIED, "", 0,
@@ -156,7 +158,7 @@ def read(
         coef, intercept = coef[order], intercept[order]
     if len(labels) == 2 and jointly:  # the score of the second class over the first
         coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-    if objective.formula.sigmoid:
+    if loss.sigmoid:
         info["calibrators"] = own_probabilities(len(coef))
     return LinearModel(
         coef=np.ascontiguousarray(coef),
