@@ -11,7 +11,7 @@ project = "bridle"
 author = project_copyright = "The bridle developers"
 release = version = bridle.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "reference", "formulas", "pictures"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "names", "formulas", "pictures"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]

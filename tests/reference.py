@@ -92,5 +92,5 @@ def assert_feasible(y, alpha, C, *, loss="hinge", bias="none"):
     assert np.all(alpha <= upper)
     if bias == "free":
         signed = alpha if loss in RESIDUAL else alpha * y
-        goal = NU.get(loss, 0.0) * np.sum(np.broadcast_to(C, len(alpha)))
+        goal = NU[loss] * np.sum(np.broadcast_to(C, len(alpha))) if loss in NU else 0.0
         assert abs(signed.sum() - goal) <= 1e-9 * np.abs(alpha).sum()

@@ -229,7 +229,7 @@ def test_the_table_of_the_floors_is_what_the_code_says():
 
 
 def test_every_public_name_is_in_the_reference(tmp_path):
-    extension("reference").write_reference(tmp_path)
+    extension("names").write_reference(tmp_path)
     pages = "".join(p.read_text(encoding="utf-8") for p in (tmp_path / "api").glob("*.rst"))
     for name, home in bridle._HOME.items():
         entries = {f"{kind}:: {module}.{name}\n" for kind in ("autoclass", "autofunction")
@@ -244,7 +244,7 @@ def test_docstrings_become_what_they_say():
         "batch: rows. rate: (`w`) of `w`s.", "- one", "- two", "", "Parameters", "----------",
         "C : a weight,", "    positive.",
     ]  # fmt: skip
-    module = extension("reference")
+    module = extension("names")
     text = "\n".join(module._around_examples(lines, {"batch", "rate"}))
     assert r"Steps of ``eta``, \|w\| <= 1 and a\_i\*b." in text
     formula = (

@@ -643,8 +643,7 @@ def test_epochs_a_priori():
     assert solution.epochs == int(solution.epochs)
 
 
-@pytest.mark.parametrize("bias", matrix.BIASES)
-@pytest.mark.parametrize("loss", matrix.LOSSES)
+@pytest.mark.parametrize(("loss", "bias"), matrix.settings())
 def test_gradients_by_finite_differences(loss, bias):
     problem = matrix.small_problem(loss, bias)
     w = np.random.default_rng(3).normal(size=problem.n_features)

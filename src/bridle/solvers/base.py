@@ -47,6 +47,7 @@ LOSS_NEEDS = {
     "unit_slope": "a slope that is 0 or 1",
     "certifiable": "relative gaps that go to 0",
     "residual": "targets instead of labels",
+    "one_class": "rows without labels",
     "sigmoid": "scores that are the log-odds of a class",
     "shape": "a loss that is linear or quadratic between its kinks",
     "second_order": "second derivatives, or kinks that newton knows",

@@ -81,7 +81,8 @@ def gradient(problem: LinearProblem, w: ArrayLike, b: float = 0.0) -> tuple[Arra
     if problem.bias == "none":
         return g[:-1], 0.0
     if problem.bias == "free":
-        return g[:-1], -float(pull.sum())
+        rewarded = problem.loss.pull * float(problem.cost.sum())  # of an offset
+        return g[:-1], rewarded - float(pull.sum())
     return g[:-1], float(g[-1]) / problem.bias_scale
 
 
