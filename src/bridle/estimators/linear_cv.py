@@ -43,7 +43,7 @@ from sklearn.model_selection import check_cv
 CHOOSING = 0.8
 
 
-class HeldOut(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OutOfFold(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What a scorer sees of a fold's model: its decision values of the rows held out."""
 
     def __init__(self, classes: NDArray[Any], values: Array) -> None:
@@ -141,8 +141,8 @@ class ChoosesC(LinearSVC):
 
         return measured
 
-    def _seen(self, classes: NDArray[Any], values: Array) -> HeldOut:
-        return HeldOut(classes, values)
+    def _seen(self, classes: NDArray[Any], values: Array) -> OutOfFold:
+        return OutOfFold(classes, values)
 
     def _grid(self) -> int | ArrayLike:
         return self.Cs

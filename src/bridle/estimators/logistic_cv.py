@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bridle.estimators.linear_cv import CHOOSING, ChoosesC, HeldOut
+from bridle.estimators.linear_cv import CHOOSING, ChoosesC, OutOfFold
 from bridle.estimators.logistic import LogisticRegression
 from bridle.fitting.cross_validation import Choice
 from bridle.fitting.multiclass import Effort
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import check_scoring
 
 
-class HeldOutOdds(HeldOut):
+class OutOfFoldOdds(OutOfFold):
     """With the probabilities that the values are the odds of."""
 
     def __init__(self, classes: NDArray[Any], values: Array, multi_class: str) -> None:
@@ -176,8 +176,8 @@ class LogisticRegressionCV(ChoosesC, LogisticRegression):
         self.gaps_ = np.stack([choice.gaps for choice in found], axis=1)
         self.n_solves_ = sum(choice.n_solves for choice in found)
 
-    def _seen(self, classes: NDArray[Any], values: Array) -> HeldOut:
-        return HeldOutOdds(classes, values, self.multi_class)
+    def _seen(self, classes: NDArray[Any], values: Array) -> OutOfFold:
+        return OutOfFoldOdds(classes, values, self.multi_class)
 
     @classmethod
     def _further_parameters(cls, model: LinearModel) -> dict[str, Any]:
