@@ -37,6 +37,15 @@ def test_dcd_goes_on_where_it_is_fast():
         assert (ours.solver, dcd.solver) == ("auto (dcd)", "dcd")
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
+def test_newton_is_first_where_the_loss_is_smooth_and_features_are_few(loss):
+    easy, text = low_dimensional(0.1), LinearProblem(*make_corpus(2000), 1.0, loss=loss)
+    found = solve(LinearProblem(easy.X, easy.y, 0.1, loss=loss))
+    assert found.solver == "auto (newton)"
+    assert found.steps < 8  # none of dcd's, which count rows
+    assert solve(text).solver == "auto (dcd)"
+
+
 def test_rows_without_any_entry():
     X = csr_matrix((400_000, 3))
     y = np.where(np.arange(X.shape[0]) % 3 == 0, 1.0, -1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bridle import Epochs, Gap, LinearProblem, Status, _core, solve
 from bridle.solvers.newton import Newton, _hessian
-from bridle.solvers.shared.lagrangian import AugmentedLagrangian, increasing_root
+from bridle.solvers.shared.lagrangian import AugmentedLagrangian, increasing_root, sampled
 
 import matrix
 import reference
@@ -179,3 +179,22 @@ def test_sizes_are_checked():
     problem = matrix.small_problem()
     with pytest.raises(ValueError, match="out has 3 entries"):
         _core.rows.weighted_gram(problem.rows.view, np.ones(problem.n_rows), np.zeros((3, 3)), 1)
+
+
+@pytest.mark.parametrize("bias", ["none", "regularised", "free"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber"])
+def test_a_smooth_loss_begins_on_a_sample(loss, bias):
+    """Fewer steps on all rows, and the same optimum, weights of 0 and one rare class included."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5))
+    signs = np.where(X[:, 0] + 0.2 * rng.normal(size=5000) > 0, 1.0, -1.0)
+    labels = X[:, 0] + rng.standard_t(3, size=5000) if loss == "huber" else signs
+    weight = rng.choice([0.0, 1.0, 2.0], 5000)
+    problem = LinearProblem(X, labels, 10.0, loss=loss, bias=bias, sample_weight=weight)
+    assert sampled(problem)
+    found = solve(problem, "newton", stop=Gap(1e-10) | Epochs(50))
+    assert found.converged
+    afresh = solve(problem, "newton", stop=Gap(1e-10) | Epochs(50), start=problem.origin())
+    assert found.epochs < afresh.epochs or loss == "huber"  # whose steps are few
+    assert afresh.certificate.primal == pytest.approx(found.certificate.primal, rel=1e-9)
+    assert not sampled(problem.sample(600))

@@ -10,7 +10,9 @@ whose a_i is between its bounds, a generalised Hessian is
 with x_i - (sigma-weighted mean over J) in place of x_i where a free bias is eliminated. Then a
 line search on the slope of phi, which is piecewise linear; then, when w is accurate enough for it,
 new multipliers (Yan & Li, "Efficient semismooth Newton methods for linear SVMs", 2020, with their
-line search and rules for sigma replaced by the above). Smooth losses are minimised directly.
+line search and rules for sigma replaced by the above). Smooth losses are minimised directly, on an
+eighth of the rows first, an eighth of those before, and so on: steps from far away need not know
+all rows.
 
 The number of steps hardly depends on C. A step costs a Cholesky factorisation: for data of low
 dimension. Beyond `dense_limit` features the step is found by conjugate gradients.
@@ -36,12 +38,15 @@ from bridle.problems.base import WEIGHTS
 from bridle.rows.base import PASSES
 from bridle.solvers.base import Iterates, Pace, Solver
 from bridle.solvers.dcd import DualCoordinateDescent
-from bridle.solvers.shared.lagrangian import AugmentedLagrangian, lagrangian_of
+from bridle.solvers.shared.lagrangian import FEWER, AugmentedLagrangian, lagrangian_of, sampled
 from bridle.solvers.shared.standstill import Standstill, relative
 
 if TYPE_CHECKING:
     from bridle.objective.certificate import Certificate
     from bridle.problems.linear import LinearProblem
+
+
+ROUGH = 0.1  # the relative gap on a sample from where on all rows count
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Newton(Solver):
         self, problem: LinearProblem, *, start: Any = None, rng: _core.Rng, pace: Pace = None
     ) -> Iterates:
         """One iterate for each Newton step, which costs three passes over the rows or more."""
-        phi = lagrangian_of(problem, start)
+        phi = lagrangian_of(problem, self._begun(problem, rng) if start is None else start)
         direct = problem.n_features <= self.dense_limit
         standstill = Standstill(patience=30)
         others, hand_over = None, 10
@@ -99,6 +104,17 @@ class Newton(Solver):
                 others = others or DualCoordinateDescent().iterates(problem, rng=rng)
                 step = yield from _until_certified(others, step)
                 hand_over = 2 * step
+
+    def _begun(self, problem: LinearProblem, rng: _core.Rng) -> Iterate | None:
+        """Of a smooth loss, where the steps on an eighth of the rows lead to, for an eighth of the
+        price; None where rows are few.
+        """
+        if not sampled(problem):
+            return None
+        for iterate in self.iterates(problem.sample(problem.n_rows // FEWER), rng=rng):
+            if (iterate.gap_estimate or 0.0) <= ROUGH:
+                break
+        return iterate
 
 
 def _until_certified(others: Iterates, step: int) -> Generator[Iterate, Certificate | None, int]:

@@ -29,13 +29,15 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
 from bridle.objective.losses.piecewise import PiecewiseQuadratic
-from bridle.rows.base import ClippedSum
+from bridle.rows.base import STEPS, ClippedSum
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
 
 
 BALANCE = 1e-13  # sum_i y_i a_i that counts as 0, relative to sum_i a_i
+# A sample is one of so many rows, and has so many for each feature.
+FEWER, ROWS_EACH = 8, 16
 FIRST_SIGMA = 0.5  # times C_i: a row is between its bounds for margins in an interval of length 2
 
 
@@ -237,6 +239,12 @@ def lagrangian_of(problem: LinearProblem, start: Any) -> AugmentedLagrangian:
     if loss.quadratic:
         return AugmentedLagrangian(problem, start)
     return Direct(problem, start) if loss.smooth else TwoSided(problem, start)
+
+
+def sampled(problem: LinearProblem) -> bool:
+    """Whether the minimum on an eighth of the rows is a good place to start from."""
+    direct = problem.loss.smooth and not problem.hard_margin and STEPS in problem.offers
+    return direct and problem.n_rows >= FEWER * ROWS_EACH * (problem.n_features + 1)
 
 
 Slope = Callable[[float], tuple[float, float]]
