@@ -100,8 +100,9 @@ def test_seconds_are_for_the_whole_fit():
     X, y = hard_data()
     model = LinearSVCCV(30, cv=5, tol=1e-12, solver="dcd", max_iter=10**9, max_seconds=1.0)
     began = time.perf_counter()
-    with pytest.warns(ConvergenceWarning, match="cross-validation ended early"):
+    with pytest.warns(ConvergenceWarning) as seen:  # of a gap, too, where the last fit is cut off
         model.fit(X, y)
+    assert any("cross-validation ended early" in str(warning.message) for warning in seen)
     assert time.perf_counter() - began < 10  # each of 150 solves would take its second
     tried = np.isfinite(model.gaps_)
     assert tried[:, 0].all()
