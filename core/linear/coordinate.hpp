@@ -150,6 +150,7 @@ public:
   }
 
 private:
+  using Value = typename Rows::Value;
   double sign(int64_t i) const { return std::signbit(sides_.signed_cost[i]) ? -1.0 : 1.0; }
   double margin(int64_t i, double score) const {
     return sides_.targets ? score - sides_.targets[i] : sign(i) * score;
@@ -239,6 +240,24 @@ private:
     std::sort(set_.begin(), set_.end());
     bends_.resize(set_.size());
     steps_.resize(set_.size());
+    small_ = model_is_small();
+    if (small_)
+      gather_rows();
+  }
+
+  // The rows of the set's columns, each with their places in the set, in order.
+  void gather_rows() {
+    std::vector<int64_t> next(n_ + 1, 0);
+    const auto m = std::ssize(set_);
+    for (const int64_t j : set_)
+      column(j, [&](int32_t i, double) { ++next[i + 1]; });
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    begins_ = next;
+    own_.resize(next[n_]);
+    for (int64_t k = 0; k < m; ++k)
+      column(set_[k], [&](int32_t i, double x) {
+        own_[next[i]++] = {static_cast<int32_t>(k), static_cast<Value>(x)};
+      });
   }
 
   double violation_in_set() {
@@ -256,17 +275,18 @@ private:
     const auto m = std::ssize(set_);
     std::fill(moved_.begin(), moved_.end(), 0.0);
     std::fill(steps_.begin(), steps_.end(), 0.0);
-    for (int64_t k = 0; k < m; ++k) {
-      double sum = 0;
-      column(set_[k], [&](int32_t i, double x) { sum += h_[i] * x * x; });
-      bends_[k] = sum + 1e-12;
-    }
-    if (model_is_small()) {
+    if (small_) {
+      fill_matrix();
       descend_on_matrix(rng, 0.1 * accuracy);
       for (int64_t k = 0; k < m; ++k)
         if (steps_[k] != 0)
           column(set_[k], [&](int32_t i, double x) { moved_[i] += steps_[k] * x; });
     } else {
+      for (int64_t k = 0; k < m; ++k) {
+        double sum = 0;
+        column(set_[k], [&](int32_t i, double x) { sum += h_[i] * x * x; });
+        bends_[k] = sum + 1e-12;
+      }
       descend_on_columns(rng, accuracy);
     }
     search();
@@ -329,7 +349,6 @@ private:
   // The same by the matrix of the model: a weight costs a row of it.
   void descend_on_matrix(Rng &rng, double accuracy) {
     const auto m = std::ssize(set_);
-    fill_matrix();
     pulls_.resize(m);
     for (int64_t k = 0; k < m; ++k)
       pulls_[k] = slopes_[set_[k]];
@@ -362,25 +381,17 @@ private:
   void fill_matrix() {
     const auto m = std::ssize(set_);
     matrix_.assign(m * m, 0.0);
-    place_.assign(d_ + 1, -1);
-    for (int64_t k = 0; k < m; ++k)
-      place_[set_[k]] = k;
-    std::vector<std::pair<int64_t, double>> own;
-    for (int64_t i = 0; i < n_; ++i) {
-      if (h_[i] == 0)
-        continue;
-      own.clear();
-      rows_.for_each(i, [&](int64_t j, auto value) {
-        if (value != 0 && place_[j] >= 0)
-          own.emplace_back(place_[j], static_cast<double>(value));
-      });
-      if (has_constant())
-        own.emplace_back(place_[d_], sides_.constant);
-      for (const auto &[k, x] : own) {
-        double *line = matrix_.data() + k * m;
-        for (const auto &[l, z] : own)
-          line[l] += h_[i] * x * z;
+    for (int64_t i = 0; i < n_; ++i)
+      for (int64_t a = begins_[i]; h_[i] != 0 && a < begins_[i + 1]; ++a) {
+        double *line = matrix_.data() + own_[a].place * m;
+        const double scaled = h_[i] * static_cast<double>(own_[a].x);
+        for (int64_t b = begins_[i]; b <= a; ++b)
+          line[own_[b].place] += scaled * static_cast<double>(own_[b].x);
       }
+    for (int64_t k = 0; k < m; ++k) {
+      bends_[k] = matrix_[k * m + k] + 1e-12;
+      for (int64_t l = 0; l < k; ++l)
+        matrix_[l * m + k] = matrix_[k * m + l];
     }
   }
 
@@ -428,12 +439,18 @@ private:
   }
 
   Rows rows_;
-  Columns<typename Rows::Value> columns_;
+  Columns<Value> columns_;
   AnyLoss loss_;
   ColumnSides sides_;
   int64_t n_, d_;
   std::vector<double> w_, scores_, g_, h_, moved_, slopes_, bends_, steps_, matrix_, pulls_;
-  std::vector<int64_t> set_, place_;
+  struct Entry {
+    int32_t place;
+    Value x;
+  };
+  std::vector<Entry> own_;
+  std::vector<int64_t> set_, begins_;
+  bool small_ = false;
   double losses_ = 0, violation_ = 0;
   ColumnReport report_{};
 };
