@@ -10,6 +10,7 @@
 #include "base/parallel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -71,29 +72,48 @@ inline KnownSum sum_of_block(const double *a, int64_t n) {
   return inner_block(a, ones.of, n);
 }
 
-// sum of block(begin, n), the sums of n terms from `begin` on. The parts that threads add up are
-// the same for any number of them.
-inline KnownSum known_blocks(int64_t n, int n_threads,
-                             FunctionRef<KnownSum(int64_t, int64_t)> block) {
+// K running sums.
+template <size_t K> struct RunningSums {
+  std::array<Compensated, K> each;
+
+  void add(const std::array<double, K> &terms) {
+    for (size_t k = 0; k < K; ++k)
+      each[k].add(terms[k]);
+  }
+  std::array<double, K> values() const {
+    std::array<double, K> found;
+    for (size_t k = 0; k < K; ++k)
+      found[k] = each[k].value();
+    return found;
+  }
+};
+
+// The sums of block(begin, n), what n terms from `begin` on come to. The parts that threads add up
+// are the same for any number of them.
+template <size_t K>
+std::array<double, K> sums_of_blocks(int64_t n, int n_threads,
+                                     FunctionRef<std::array<double, K>(int64_t, int64_t)> block) {
   constexpr int64_t grain = 128 * sum_block;
-  struct Sums {
-    Compensated sum, size;
-    void add(const KnownSum &part) {
-      sum.add(part.sum);
-      size.add(part.size);
-    }
-  };
-  std::vector<KnownSum> parts((n + grain - 1) / grain);
+  std::vector<std::array<double, K>> parts((n + grain - 1) / grain);
   for_ranges(n, grain, n_threads, [&](Range range) {
-    Sums own;
+    RunningSums<K> own;
     for (int64_t begin = range.begin; begin < range.end; begin += sum_block)
       own.add(block(begin, std::min(sum_block, range.end - begin)));
-    parts[range.begin / grain] = {own.sum.value(), own.size.value()};
+    parts[range.begin / grain] = own.values();
   });
-  Sums all;
-  for (const KnownSum &part : parts)
+  RunningSums<K> all;
+  for (const auto &part : parts)
     all.add(part);
-  return {all.sum.value(), all.size.value()};
+  return all.values();
+}
+
+inline KnownSum known_blocks(int64_t n, int n_threads,
+                             FunctionRef<KnownSum(int64_t, int64_t)> block) {
+  const auto [sum, size] = sums_of_blocks<2>(n, n_threads, [&](int64_t begin, int64_t length) {
+    const KnownSum found = block(begin, length);
+    return std::array{found.sum, found.size};
+  });
+  return {sum, size};
 }
 
 inline KnownSum known_inner(const double *a, const double *b, int64_t n, int n_threads) {

@@ -26,41 +26,23 @@ struct DualSums {
   double balance; // sum alpha_i y_i, rounded as often
 };
 
-// The running sums of such blocks as sums.hpp has.
-class DualSummer {
-public:
-  // signs: numbers that have them.
-  void add(const double *alpha, const double *signs, int64_t n) {
-    double y[sum_block];
-    for (int64_t k = 0; k < n; ++k)
-      y[k] = std::copysign(1.0, signs[k]);
-    const KnownSum total = sum_of_block(alpha, n);
-    add({total, inner_block(alpha, y, n).sum});
-  }
-  void add(const DualSums &part) {
-    total_.add(part.total.sum);
-    size_.add(part.total.size);
-    balance_.add(part.balance);
-  }
-  DualSums sums() const { return {{total_.value(), size_.value()}, balance_.value()}; }
+// Sum alpha_i, sum |alpha_i| and sum alpha_i y_i of a block; signs: numbers that have them.
+inline std::array<double, 3> dual_block(const double *alpha, const double *signs, int64_t n) {
+  double y[sum_block];
+  for (int64_t k = 0; k < n; ++k)
+    y[k] = std::copysign(1.0, signs[k]);
+  const KnownSum total = sum_of_block(alpha, n);
+  return {total.sum, total.size, inner_block(alpha, y, n).sum};
+}
 
-private:
-  Compensated total_, size_, balance_;
-};
+inline DualSums dual_sums_from(const std::array<double, 3> &sums) {
+  return {{sums[0], sums[1]}, sums[2]};
+}
 
 inline DualSums dual_sums(const double *alpha, const double *signs, int64_t n, int n_threads) {
-  constexpr int64_t grain = 16384;
-  std::vector<DualSums> parts((n + grain - 1) / grain);
-  for_ranges(n, grain, n_threads, [&](Range range) {
-    DualSummer own;
-    for (int64_t begin = range.begin; begin < range.end; begin += sum_block)
-      own.add(alpha + begin, signs + begin, std::min(sum_block, range.end - begin));
-    parts[range.begin / grain] = own.sums();
-  });
-  DualSummer all;
-  for (const DualSums &part : parts)
-    all.add(part);
-  return all.sums();
+  return dual_sums_from(sums_of_blocks<3>(n, n_threads, [&](int64_t begin, int64_t size) {
+    return dual_block(alpha + begin, signs + begin, size);
+  }));
 }
 
 // What somebody proposes as dual variables, and what makes a feasible point of it: the bounds, then
@@ -90,8 +72,8 @@ struct JudgedRows {
 template <RowsLike Rows>
 JudgedRows judge_rows(const Rows &rows, const DualProposal &given, const double *w_at,
                       double *alpha, double *w, double *scores, int n_threads) {
-  struct alignas(64) Part { // on lines of its own, since threads write these all the time
-    DualSummer sums;
+  struct Part {
+    RunningSums<3> sums;
     double moved = 0, shifted = 0;
   };
   std::vector<Part> parts(sum_blocks(rows));
@@ -109,17 +91,17 @@ JudgedRows judge_rows(const Rows &rows, const DualProposal &given, const double 
         if (alpha[i] != 0)
           rows.add(i, alpha[i] * y, sum);
       }
-      part.sums.add(alpha + begin, given.signs + begin, end - begin);
+      part.sums.add(dual_block(alpha + begin, given.signs + begin, end - begin));
     }
     parts[block] = part;
   });
   Part all;
   for (const Part &part : parts) {
-    all.sums.add(part.sums.sums());
+    all.sums.add(part.sums.values());
     all.moved += part.moved;
     all.shifted += part.shifted;
   }
-  return {all.sums.sums(), all.moved, all.shifted};
+  return {dual_sums_from(all.sums.values()), all.moved, all.shifted};
 }
 
 } // namespace bridle
