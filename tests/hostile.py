@@ -257,7 +257,8 @@ def _use_checkpoint(saved: Any, path: Path) -> Iterator[Callable[[], Any]]:
 
 
 USES: dict[str, Callable[[Any, Path], Iterator[Callable[[], Any]]]] = {
-    "LinearModel": _use_linear, "KernelModel": _use_kernel, "RankingModel": _use_ranking,
+    "LinearModel": _use_linear, "MultivariateModel": _use_linear, "KernelModel": _use_kernel,
+    "RankingModel": _use_ranking,
     "ChainModel": _use_chain, "StructuredModel": _use_structured, "TreeModel": _use_tree,
     "MultilabelModel": _use_multilabel, "RegressionModel": _use_regression,
     "KernelRegressionModel": _use_regression, "OneClassModel": _use_regression,
@@ -290,6 +291,8 @@ def example_models(folder: Path) -> dict[str, bytes]:
         ),
         "chain": bridle.ChainSVM().fit([X[:4], X[4:9]], [["a", "b", "a", "b"], list("abcab")]),
         "multilabel": bridle.MultilabelSVC().fit(X, (X[:, :3] > 0).astype(int)),
+        "multivariate": bridle.MultivariateSVC().fit(X, two),
+        "stream": bridle.OnlineSVC().fit(X, y),
         "regression": bridle.LinearSVR().fit(X, X[:, 0]),
         "svr": bridle.SVR(gamma=0.5).fit(sparse, X[:, 0]),
         "linear-one-class": bridle.LinearOneClassSVM().fit(X + 3.0),

@@ -31,6 +31,9 @@ def ranking_loss(name: str, relevance: list[bool]) -> float:
     if name == "ndcg":
         return 1 - binary_ndcg(relevance)
     k = min(int(name.partition("@")[2]), len(relevance))
+    if name.startswith("ndcg@"):
+        discounts = 1 / np.log2(2 + np.arange(k))
+        return 1 - discounts @ relevance[:k] / discounts[: sum(relevance)].sum()
     return 1 - sum(relevance[:k]) / min(k, sum(relevance))
 
 

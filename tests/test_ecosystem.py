@@ -294,10 +294,6 @@ def test_every_estimator_that_can_is_saved(tmp_path):
     for estimator, _, n_classes in CLASSIFIERS.values():
         X, y = noisy(n_classes)
         model = clone(estimator).fit(X, y)
-        if isinstance(model, MultivariateSVC):
-            with pytest.raises(TypeError, match="no model file holds a MultivariateSVC: pickle it"):
-                model.save(path)
-            continue
         if isinstance(model, SVC):  # files hold kernel machines of two classes, or ovr
             model = SVC(multi_class="ovr").fit(X, y)
         model.save(path)

@@ -23,7 +23,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from ranking_reference import all_outputs, interleave_by_table, ranking_loss
 
 # Every loss: a new one is one name here, and its outputs in ranking_reference.py.
-LOSSES = ("map", "ndcg", "precision@1", "precision@3", "roc", "pairs", "pairs-sum", "f1", "prbep")
+LOSSES = (
+    "map", "ndcg", "ndcg@1", "ndcg@3", "ndcg@9", "precision@1", "precision@3", "roc", "pairs",
+    "pairs-sum", "f1", "prbep",
+)  # fmt: skip
 
 
 def oracle_of(name, offsets, grades):
@@ -77,7 +80,7 @@ def test_oracle_equals_brute_force(name):
         assert distance.min() < 1e-9
 
 
-@pytest.mark.parametrize("name", ["map", "ndcg", "precision@3", "roc"])
+@pytest.mark.parametrize("name", ["map", "ndcg", "ndcg@3", "precision@3", "roc"])
 def test_undivided_features_equal_brute_force(name):
     loss = replace(ranking_loss_from(name), normalise=False)
     for grades, scores in small_queries(2, 40, 6):
@@ -319,7 +322,9 @@ def test_pairs_agree_with_a_pairwise_classifier(seed):
     assert ours.certificate.primal <= best * (1 + 2e-6)
 
 
-@pytest.mark.parametrize("name", ["map", "pairs", "roc", "ndcg", "precision@10", "f1", "prbep"])
+@pytest.mark.parametrize(
+    "name", ["map", "pairs", "roc", "ndcg", "ndcg@10", "precision@10", "f1", "prbep"]
+)
 def test_a_query_of_100000_documents(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 3)).astype(np.float32)
@@ -378,8 +383,18 @@ def test_one_slack_goes_on_from_a_solution():
 # The estimators.
 
 
-# RankSVM takes grades, not classes, and no row weights; nothing else is left out.
-@parametrize_with_checks([RankSVM("pairs"), MultivariateSVC()])
+# RankSVM takes grades, not classes; nothing else is left out.
+WEIGHTED = "rows of one query cannot weigh differently"
+RANKERS_FAIL = {
+    f"check_sample_weight{which}": WEIGHTED
+    for which in ("_equivalence_on_dense_data", "_equivalence_on_sparse_data", "s_not_overwritten")
+}
+
+
+@parametrize_with_checks(
+    [RankSVM("pairs"), MultivariateSVC()],
+    expected_failed_checks=lambda model: RANKERS_FAIL if isinstance(model, RankSVM) else {},
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -392,7 +407,26 @@ def queries(seed=0, n_queries=30, n_features=5):
     return X, np.digitize(noisy, [0.5, 1.5]).astype(float), qid
 
 
-@pytest.mark.parametrize("name", ["map", "ndcg", "precision@3", "roc", "pairs", "pairs-sum"])
+def test_weights_of_rows_are_those_of_queries():
+    X, y, qid = queries()
+    each = np.random.default_rng(0).integers(0, 3, 30).astype(float)
+    by_query = RankSVM().fit(X, y, qid=qid, query_weight=each)
+    by_row = RankSVM().fit(X, y, qid=qid, sample_weight=each[qid])
+    assert np.array_equal(by_query.coef_, by_row.coef_)
+    copies = RankSVM(tol=1e-6).fit(X, y, qid=qid, sample_weight=np.where(qid == 3, 2.0, 1.0))
+    third = qid == 3
+    more = np.concatenate([qid, np.full(third.sum(), 99)])
+    twice = RankSVM(tol=1e-6).fit(np.vstack([X, X[third]]), np.append(y, y[third]), qid=more)
+    assert twice.certificate_.primal == pytest.approx(copies.certificate_.primal, rel=1e-5)
+    with pytest.raises(ValueError, match="the same for all rows of a query: row 1 weighs 2"):
+        RankSVM().fit(X, y, qid=qid, sample_weight=np.arange(len(y)) + 1.0)
+    with pytest.raises(ValueError, match="one of sample_weight and query_weight"):
+        RankSVM().fit(X, y, qid=qid, sample_weight=np.ones(len(y)), query_weight=each)
+
+
+@pytest.mark.parametrize(
+    "name", ["map", "ndcg", "ndcg@4", "precision@3", "roc", "pairs", "pairs-sum"]
+)
 def test_rank_svm_learns_its_metric(name):
     X, y, qid = queries()
     model = RankSVM(name, C=1.0, random_state=0).fit(X, y, qid=qid)
@@ -410,7 +444,7 @@ def test_rank_svm_learns_its_metric(name):
 
 def test_score_is_one_minus_the_loss_of_the_scores():
     X, y, qid = queries(1)
-    for name in ("map", "ndcg", "precision@3", "roc"):
+    for name in ("map", "ndcg", "ndcg@4", "precision@3", "roc"):
         model = RankSVM(name).fit(X, y, qid=qid)
         values = []
         for query in range(30):

@@ -12,6 +12,7 @@
 #include "structured/ranking/break_even.hpp"
 #include "structured/ranking/f1.hpp"
 #include "structured/ranking/ndcg.hpp"
+#include "structured/ranking/ndcg_at.hpp"
 #include "structured/ranking/pairs.hpp"
 #include "structured/ranking/precision.hpp"
 #include "structured/ranking/settings.hpp"
@@ -28,8 +29,8 @@ namespace bridle {
 template <RankingLossLike... L> using RankingLossList = Named<L...>;
 
 // To add a ranking loss: a header with a class like those above, and its name here.
-using RankingLosses = RankingLossList<MapLoss, NdcgLoss, PrecisionLoss, PairsLoss, PairsSumLoss,
-                                      RocLoss, F1Loss, BreakEvenLoss>;
+using RankingLosses = RankingLossList<MapLoss, NdcgLoss, NdcgAtLoss, PrecisionLoss, PairsLoss,
+                                      PairsSumLoss, RocLoss, F1Loss, BreakEvenLoss>;
 using AnyRankingLoss = RankingLosses::Any;
 
 // The oracle of every query of a data set. Queries of one grade only have nothing to be ranked:

@@ -71,28 +71,13 @@ private:
   static void write(const Split &q, int64_t k, int64_t h, double *coefficients) {
     const int64_t P = q.n_relevant(), N = q.n_others(), top = k - h;
     std::vector<int64_t> above(P), below(N);
-    merge(q, 0, h, 0, top, above, below);
-    merge(q, h, P, top, N, above, below);
+    interleave(q, 0, h, 0, top, above, below);
+    interleave(q, h, P, top, N, above, below);
     for (int64_t i = h; i < P; ++i)
       above[i] += top;
     for (int64_t j = 0; j < top; ++j)
       below[j] += P - h;
     pair_coefficients(q, above, below, coefficients);
-  }
-
-  // Counts the pairs of relevant i and other j with b_j > a_i within two ranges.
-  static void merge(const Split &q, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
-                    std::vector<int64_t> &above, std::vector<int64_t> &below) {
-    for (int64_t i = i0, j = j0; i < i1; ++i) {
-      while (j < j1 && q.b[j] > q.a[i])
-        ++j;
-      above[i] = j - j0;
-    }
-    for (int64_t j = j0, i = i0; j < j1; ++j) {
-      while (i < i1 && q.a[i] >= q.b[j])
-        ++i;
-      below[j] = i1 - i;
-    }
   }
 };
 

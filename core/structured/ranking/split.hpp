@@ -47,6 +47,22 @@ inline void pair_coefficients(const Split &q, const std::vector<int64_t> &above,
     coefficients[q.others[j]] = -scale * static_cast<double>(below[j]);
 }
 
+// Falling scores for relevant i and others j of two ranges: how many of the other range are above
+// and below each.
+inline void interleave(const Split &q, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+                       std::vector<int64_t> &above, std::vector<int64_t> &below) {
+  for (int64_t i = i0, j = j0; i < i1; ++i) {
+    while (j < j1 && q.b[j] > q.a[i])
+      ++j;
+    above[i] = j - j0;
+  }
+  for (int64_t j = j0, i = i0; j < j1; ++j) {
+    while (i < i1 && q.a[i] >= q.b[j])
+      ++i;
+    below[j] = i1 - i;
+  }
+}
+
 // Labellings of all rows with Psi(x, y') = 1/(2 P) sum_i y'_i x_i (Joachims, ICML 2005). The best
 // labelling with so many hits and so many false alarms takes the highest scores of either class.
 inline void label_coefficients(const Split &q, int64_t hits, int64_t false_alarms,

@@ -27,8 +27,6 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.data.reading import Data
 
-CERTIFIED = ("linear", "regression", "linear-one-class")
-
 
 @click.command()
 @click.argument("data", type=InputFile)
@@ -56,7 +54,7 @@ def certify(
     """
     clock = Clock()
     with clock.timing("read"):
-        fitted = read_model(model, CERTIFIED)
+        fitted = _certifiable(model)
         labels = fitted.kind != "linear-one-class"
         rows = read(data, threads, fitted, label_column=label_column, labels=labels)
         X, y = rows.X, labels_for(fitted, rows)
@@ -100,6 +98,12 @@ def certify(
     claimed = fitted.certificate.relative_gap
     if math.isfinite(claimed):  # an imported model claims nothing
         click.echo(f"the file itself says {claimed:.2e}")
+
+
+def _certifiable(path: Path) -> Any:
+    from bridle.models.storage import CERTIFIED
+
+    return read_model(path, CERTIFIED)
 
 
 def labels_for(model: Any, rows: Data) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from bridle.cli.certify import CERTIFIED, labels_for
+from bridle.cli.certify import labels_for
 from bridle.cli.shared import (
     InputError,
     InputFile,
@@ -73,7 +73,7 @@ def import_(
     if C is None and nu is None:
         raise click.UsageError("Missing option '-c', or '-n' of one class")
     from bridle.exchange import import_model
-    from bridle.models.storage import save_model
+    from bridle.models.storage import CERTIFIED, save_model
 
     with reported():
         fitted = import_model(file, 1.0 if C is None else C, epsilon=epsilon, nu=nu)

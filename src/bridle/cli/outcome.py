@@ -23,6 +23,7 @@ from bridle.cli.shared import (
     print_json,
     read_arrays,
     reported,
+    tell_if_nothing,
     to_json,
     write_text,
 )
@@ -85,6 +86,7 @@ def conclude(
         save_model(target, model, dual=True)  # which it has if --proof was asked for
         if options.trace is not None:
             _write_traces(options.trace, solutions, names)
+    tell_if_nothing(model, quiet=options.quiet)
     measured = {
         "train": outcome.measured, "test": _measured_on(options.test, model, options.threads),
         "validation": _measured_on(options.validation, model, options.threads),

@@ -31,7 +31,7 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.files.packed import Source
 
-PREDICTING = ("linear", "kernel", "regression", "linear-one-class")
+PREDICTING = ("linear", "multivariate", "kernel", "regression", "linear-one-class")
 LINES_AT_A_TIME = 100_000
 
 

@@ -316,6 +316,18 @@ def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:
     return model
 
 
+def tell_if_nothing(model: Any, *, quiet: bool) -> None:
+    """That the model gives one answer to everything, on standard error."""
+    from bridle.models.storage import says_nothing
+
+    if not quiet and says_nothing(model):
+        click.echo(
+            "bridle: all weights are 0, and every row gets the same answer: raise -c, or look "
+            "whether the features say anything about the labels",
+            err=True,
+        )
+
+
 def fit_width(model: Any, X: Any, source: Source) -> Any:
     """The model for data of X's width; says so when features of the data are not in the model."""
     if X.shape[1] > model.n_features:

@@ -31,6 +31,7 @@ from bridle.cli.shared import (
     progress,
     reported,
     seed_option,
+    tell_if_nothing,
     threads_option,
 )
 
@@ -132,6 +133,7 @@ def conclude(
         save_model(options.target, model)
         if options.trace is not None:
             write_trace(options.trace, solution.trace.as_dicts())
+    tell_if_nothing(model, quiet=options.quiet)
     certificate = solution.certificate
     report = {
         "solver": solution.solver, "C": options.C, "primal": certificate.primal,

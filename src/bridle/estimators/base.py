@@ -16,7 +16,7 @@ from bridle.errors import ModelError
 from bridle.estimators.nested import Nested
 from bridle.fitting.labels import encode
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import check_readable
+from bridle.matrix.door import check_readable, is_sparse
 from bridle.matrix.labels import two_values
 from bridle.models.storage import as_model, load_model, save_model
 from bridle.objective.certificate import Certificate, Record, Trace
@@ -41,6 +41,11 @@ ADVICE = {
     Status.INFEASIBLE: "no weights separate these rows: choose a finite C",
 }
 
+NOTHING = (
+    "all weights are 0: every row gets the same answer; raise C, or look whether X says anything "
+    "about y"
+)
+
 
 def advised(message: str, status: Status) -> str:
     """The message, and what may help."""
@@ -63,6 +68,8 @@ def interruptible(fit: F) -> F:
                 if not interrupted():
                     raise
         interrupted.raised(self.interrupt, self)
+        if self._says_nothing():
+            warnings.warn(self._nothing, UserWarning, stacklevel=2)
         return self
 
     return cast(F, fit_and_raise)
@@ -75,6 +82,8 @@ class Certified(Nested):
     n_threads: int | None = None
     n_jobs: int | None = None
     _model_kind: str | None = None  # of the files that it loads; None if there are none
+    _decisive: tuple[str, ...] = ("coef_",)  # attributes that tell inputs apart, alone
+    _nothing: str = NOTHING  # to be said if all of them are 0
 
     @property
     def _threads(self) -> int | None:
@@ -85,6 +94,15 @@ class Certified(Nested):
                 "give one of them"
             )
         return self.n_jobs if self.n_threads is None else self.n_threads
+
+    def _says_nothing(self) -> bool:
+        """Whether the fit has come to an end at which every input gets the same answer."""
+        if getattr(self, "status_", Status.CONVERGED) is not Status.CONVERGED:
+            return False
+        known = [getattr(self, name, None) for name in self._decisive]
+        return bool(known) and not any(
+            w is None or np.any(w.data if is_sparse(w) else w) for w in known
+        )
 
     def _keep_proof(self, solution: Solution) -> None:
         self.certificate_ = solution.certificate

@@ -49,6 +49,7 @@ class ChainSVM(Structural, BaseEstimator):  # type: ignore[misc]
 
     model_: ChainModel
     _model_kind = "chain"
+    _decisive = ("coef_", "transitions_", "start_", "end_")
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
+from bridle.errors import ModelError
 from bridle.estimators.base import (
     Certified,
     checked_labels,
@@ -180,11 +181,18 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def from_model(cls, model: LinearModel) -> Self:
-        """What has learned by then can predict; it cannot learn on, as files hold no step sizes."""
-        raise TypeError(
-            f"a file holds the weights of a {cls.__name__}, not what it needs to learn on: load it "
-            "as a LinearSVC to predict, or pickle the estimator"
-        )
+        """What has learned by then, from `save` or `bridle train -`: it predicts and learns on."""
+        try:
+            learner = OnlineSVM.from_model(model)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        estimator = cls(
+            learner.lam, rate=learner.rate, loss=learner.loss.name,
+            fit_intercept=learner.fit_intercept,
+        )  # fmt: skip
+        estimator._learner, estimator.n_features_in_ = learner, learner.n_features
+        estimator._show()
+        return estimator
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b: (n,) for two classes, else (n, n_classes)."""

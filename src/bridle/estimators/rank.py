@@ -17,16 +17,18 @@ from bridle.estimators.structural import Solved, Structural
 from bridle.fitting.ranker import ranking_task
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_matrix, is_sparse
+from bridle.matrix.fingerprint import fingerprint
+from bridle.models.header import Objective
+from bridle.models.multivariate import MultivariateModel
 from bridle.models.ranker import RankingModel
 from bridle.objective.certificate import Record
 from bridle.objective.metrics import mean
-from bridle.objective.queries import ids_of_group
+from bridle.objective.queries import ids_of_group, weights_of_queries
 from bridle.rows.scoring import function_scores
 from bridle.solvers import Solver
 from bridle.solving.interruption import Interrupt
 from bridle.solving.loop import Callback
 from bridle.solving.solution import Keep
-from bridle.solving.stopping import Status
 from bridle.structured.ranking import LABELLING_LOSSES, RankingLoss, ranking_loss_from
 from bridle.structured.ranking.problem import RankingProblem
 from numpy.typing import ArrayLike, NDArray
@@ -75,16 +77,16 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    loss : "map", "ndcg", "precision@k" (any k), "roc", "pairs" or "pairs-sum", or a RankingLoss of
-        your own. Pairs take graded relevance; "pairs" averages the pairs within a query,
-        "pairs-sum" adds them up.
+    loss : "map", "ndcg", "ndcg@k" or "precision@k" (any k), "roc", "pairs" or "pairs-sum", or a
+        RankingLoss of your own. Pairs take graded relevance; "pairs" averages the pairs within a
+        query, "pairs-sum" adds them up.
     C : weight of the sum over queries against 1/2 |w|^2.
     solver : "auto" is "one-slack"; also "bcfw", "n-slack", "subgradient".
     tol : the certified relative duality gap (P - D) / P at which to stop.
     threshold : documents of a grade above it are relevant, for losses without grades.
     normalise : whether the features of a ranking are divided by the number of its pairs, relevant
-        times others, for "map", "ndcg", "precision@k" and "roc". Without it long queries ask for
-        larger margins, and the best C is another one.
+        times others, for "map", "ndcg", "ndcg@k", "precision@k" and "roc". Without it long queries
+        ask for larger margins, and the best C is another one.
     qid_column : the number of the column of X that holds the query ids, for scikit-learn's
         search and splitters, which pass X and y alone. It is not a feature: its weight is 0.
     max_iter, max_seconds : budgets for oracle passes and for seconds.
@@ -114,6 +116,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
     coef_: Array
     model_: RankingModel
     _model_kind = "ranking"
+    _nothing = NOTHING
 
     def __init__(
         self,
@@ -154,16 +157,22 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
         query_weight: ArrayLike | None = None,
         *,
         group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> RankSVM:
         """Learn from documents X of relevance y.
 
         qid: the query of each row, whole numbers or names; the rows of a query stand together.
         group: instead, the number of rows of each query, in order, as LightGBM and XGBoost have it.
-        None of them, and no `qid_column`: all rows are one query, with a warning. query_weight:
-        one for each query, in their order.
+        None of them, and no `qid_column`: all rows are one query, with a warning.
+        sample_weight: of the queries, one number for each row, the same for all rows of a query;
+        or query_weight, one for each query, in their order.
         """
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2, **_MATRIX)
         X, qid = self._take_queries(X, self._queries(X, qid, group))
+        if sample_weight is not None:
+            if query_weight is not None:
+                raise ValueError("give one of sample_weight and query_weight")
+            query_weight = weights_of_queries(sample_weight, qid, X.shape[0])
         task = ranking_task(
             X, y, qid, self.C, loss=self.loss, threshold=self.threshold, normalise=self.normalise,
             query_weight=query_weight, n_threads=self._threads,
@@ -174,10 +183,7 @@ class RankSVM(_Linear, Structural, BaseEstimator):  # type: ignore[misc]
                 f"{self.n_skipped_} of {self.n_queries_} queries have nothing to rank: their "
                 "documents are all relevant or all not"
             )
-        self._fit(task)
-        if self.status_ is Status.CONVERGED and not self.coef_.any():
-            warnings.warn(NOTHING, UserWarning, stacklevel=3)
-        return self
+        return self._fit(task)
 
     def _queries(self, X: Any, qid: Any, group: Any) -> Any:
         if group is not None:
@@ -303,6 +309,8 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.fit_intercept = fit_intercept
         self.verbose = verbose
 
+    _model_kind = "multivariate"
+
     @interruptible
     def fit(self, X: Any, y: ArrayLike) -> MultivariateSVC:
         """Learn from rows of two classes."""
@@ -325,8 +333,38 @@ class MultivariateSVC(_Linear, ClassifierMixin, BaseEstimator):  # type: ignore[
             ranked = -np.sort(-problem.scores(w))
             positives = int(codes.sum())
             self.intercept_ = -0.5 * float(ranked[positives - 1] + ranked[positives])
+        self._about = {
+            "fingerprint": fingerprint(X, y), "n_rows": X.shape[0],
+            "info": {"solver": solution.solver, "status": solution.status.value},
+        }  # fmt: skip
         self._warn(solution, stacklevel=4)
         return self
+
+    def to_model(self) -> MultivariateModel:
+        """For `save_model`."""
+        check_is_fitted(self)
+        bias = "regularised" if self.fit_intercept and _labelling(self.loss).shifts else "none"
+        return MultivariateModel(
+            coef=self.coef_[None], intercept=np.array([self.intercept_]), classes=self.classes_,
+            objective=Objective(str(self.loss), float(self.C), bias),
+            certificates=(self.certificate_,), **self._about,
+        )  # fmt: skip
+
+    @classmethod
+    def from_model(cls, model: MultivariateModel) -> Self:
+        """A fitted estimator with this model, which predicts without having seen any data."""
+        objective, intercept = model.objective, float(model.intercept[0])
+        estimator = cls(
+            objective.loss, objective.C,
+            fit_intercept=objective.bias != "none" or intercept != 0.0,
+        )  # fmt: skip
+        estimator.classes_, estimator.coef_ = model.classes, model.coef[0]
+        estimator.intercept_, estimator.n_features_in_ = intercept, model.n_features
+        estimator._remember(model)
+        estimator._about = {
+            name: getattr(model, name) for name in ("fingerprint", "n_rows", "info")
+        }
+        return estimator
 
     def decision_function(self, X: Any) -> Array:
         """w.x + b: positive for the second class."""

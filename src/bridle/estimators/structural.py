@@ -62,6 +62,12 @@ class Solved(Certified):
     def _callbacks(self) -> tuple[Callback, ...]:
         return callbacks_of(self.callback)
 
+    def _remember(self, model: Any) -> None:
+        """What a model says of how it was made."""
+        self.certificate_, self.solver_ = model.certificate, model.info.get("solver")
+        known = model.info.get("status")
+        self.status_ = None if known is None else Status(known)  # type: ignore[assignment]
+
     def _warn(self, solution: Solution, stacklevel: int) -> None:
         """To whoever called `fit`."""
         if not solution.converged:
@@ -115,9 +121,7 @@ class Structural(Solved):
 
     @classmethod
     def _around(cls, model: Any, estimator: Self) -> Self:
-        estimator.model_, estimator.certificate_ = model, model.certificate
-        estimator.solver_ = model.info.get("solver")
-        known = model.info.get("status")
-        estimator.status_ = None if known is None else Status(known)  # type: ignore[assignment]
+        estimator.model_ = model
+        estimator._remember(model)
         estimator._show(model)
         return estimator

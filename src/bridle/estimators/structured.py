@@ -48,6 +48,8 @@ class StructuredSVM(Structural, BaseEstimator):  # type: ignore[misc]
 
     model_: StructuredModel
 
+    _decisive = ()  # the oracle's answers may differ without them
+
     def __init__(
         self,
         oracle: Oracle,

@@ -49,6 +49,7 @@ class TreeSVM(Structural, BaseEstimator):  # type: ignore[misc]
 
     model_: TreeModel
     _model_kind = "tree"
+    _decisive = ()  # the words alone may decide
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from bridle.matrix.labels import check_weights
 from bridle.models.deciding import is_joint
 from bridle.models.regression import LinearFunction
 from bridle.models.scaling import divided
+from bridle.models.storage import CERTIFIED, as_model
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import Certificate
 from bridle.objective.losses import Hinge, Loss
@@ -97,7 +98,7 @@ def certify_weights(
 
 
 def certify_model(
-    model: LinearModel | LinearFunction,
+    model: Any,
     X: Any,
     y: ArrayLike | None = None,
     *,
@@ -105,7 +106,7 @@ def certify_model(
     max_seconds: float = 60.0,
     n_threads: int | None = None,
 ) -> tuple[Certificate, ...]:
-    """One for each problem of a linear model, on data of the model's width and classes.
+    """One for each problem of a linear model, or estimator, on data of its width and classes.
 
     Nothing in the model is believed but its weights and its objective, with the class weights in
     its `info`, if any. The time is shared evenly.
@@ -113,10 +114,15 @@ def certify_model(
     Examples
     --------
     >>> X, y = bridle.data.make_corpus(500, seed=0)
-    >>> model = bridle.LinearSVC(C=0.1).fit(X, y).to_model()
+    >>> model = bridle.LinearSVC(C=0.1).fit(X, y)
     >>> [certificate.relative_gap <= 1e-3 for certificate in bridle.certify_model(model, X, y)]
     [True]
     """
+    model = as_model(model)
+    if model.kind not in CERTIFIED:
+        raise ValueError(
+            f"a {' or '.join(CERTIFIED)} model can be certified, not one of kind {model.kind!r}"
+        )
     if model.objective.weighted and sample_weight is None:
         raise ValueError("the model was trained with sample weights, which its file does not hold")
     if isinstance(model, LinearFunction):
@@ -133,7 +139,7 @@ def certify_model(
         X, model = divided(X, model.scale), replace(model, coef=model.coef * model.scale)
     objective: Any = model.objective
     task = Task(
-        objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
+        objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,
         cost=model.info.get("cost"), **objective.penalty,
     )  # fmt: skip
     known = Labels(model.classes, np.full(len(model.classes), np.nan), codes)

@@ -182,9 +182,37 @@ class OnlineSVM:
                 "regularised" if self.fit_intercept else "none", BIAS_SCALE,
             ),
             certificates=(UNCERTIFIED,) * len(coef), fingerprint="", n_rows=0,
-            info={"solver": "online", "rate": self.rate, "lam": self.lam,
-                  "rows_learned": self.n_rows},
+            last=self._last.copy() if self.rate == "decaying" else None,
+            info={"solver": "online", "rate": self.rate, "lam": self.lam, "eta0": self.eta0,
+                  "rows_learned": self.n_rows, "wrong": self._wrong, "counted": self._counted},
         )  # fmt: skip
+
+    @classmethod
+    def from_model(cls, model: LinearModel) -> OnlineSVM:
+        """One that learns on where the learner of this model ended.
+
+        ValueError if the model was no learner's, or is of an older version's file, or was widened.
+        """
+        info, objective = model.info, model.objective
+        decaying = info.get("rate") == "decaying"
+        missing = {"rate", "lam", "eta0", "rows_learned", "wrong", "counted"} - info.keys()
+        if missing or (decaying and model.last is None) or model.multi_class != "ovr":
+            raise ValueError(
+                "the model does not say how to learn on: load it as a LinearSVC to predict"
+            )
+        learner = cls(
+            model.classes, info["lam"], rate=info["rate"], eta0=info["eta0"], loss=objective.loss,
+            fit_intercept=objective.bias != "none", n_features=model.n_features,
+        )  # fmt: skip
+        learner.classes = model.classes
+        learner.n_rows, learner._wrong, learner._counted = (
+            info[name] for name in ("rows_learned", "wrong", "counted")
+        )
+        shown = np.column_stack([model.dense().coef, model.intercept / BIAS_SCALE])
+        last = model.last if decaying else shown
+        assert last is not None
+        learner._last, learner._mean = last.copy(), shown
+        return learner
 
     def certify(
         self, X: Any, y: ArrayLike, *, max_seconds: float = 60.0, n_threads: int | None = None

@@ -46,6 +46,8 @@ class LinearModel(OfClasses):
     all functions are of one problem, with one certificate. See `bridle.models.deciding`.
     fingerprint, n_rows: of the training data; "" and 0 if unknown.
     alpha: the dual variables that prove the certificates, one row per decision function, if kept.
+    last: of a stream whose weights are a mean over time, those that it goes on from; the constant
+    feature's comes last.
     info: anything else worth keeping, as plain JSON: solver, seed, status, feature names, ...
     "class_weight" is part of the objective: one number for each class, see `costs_of`.
 
@@ -69,6 +71,7 @@ class LinearModel(OfClasses):
     info: dict[str, Any] = field(default_factory=dict)
     multi_class: str = "ovr"
     scale: Array | None = None  # see `bridle.models.scaling`; coef is for the data as they are
+    last: Array | None = None
 
     kind: ClassVar[str] = "linear"
     needs_matrix: ClassVar[bool] = False
@@ -94,8 +97,11 @@ class LinearModel(OfClasses):
             _expect(self.scale.shape == (self.n_features,), "scale", self.scale.shape)
             if not (np.isfinite(self.scale).all() and (self.scale > 0).all()):
                 raise ValueError("the scale of a feature must be positive and finite")
-        values = self.coef.data if is_sparse(self.coef) else self.coef
-        if not (np.isfinite(values).all() and np.isfinite(self.intercept).all()):
+        values = [self.coef.data if is_sparse(self.coef) else self.coef, self.intercept]
+        if self.last is not None:
+            _expect(self.last.shape == (functions, self.n_features + 1), "last", self.last.shape)
+            values.append(self.last)
+        if not all(np.isfinite(some).all() for some in values):
             raise ValueError("the weights contain NaN or infinity")
         check_info(self.info, len(self.classes), functions)
 
@@ -127,7 +133,7 @@ class LinearModel(OfClasses):
             coef = np.zeros((len(kept), n_features))
             coef[:, : kept.shape[1]] = kept
         scale = None if self.scale is None else resized(self.scale, n_features)
-        return replace(self, coef=coef, scale=scale)
+        return replace(self, coef=coef, scale=scale, last=None)
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """w.x + b for every row: a vector for two classes, else a column for each class.
@@ -167,7 +173,7 @@ class LinearModel(OfClasses):
     def __repr__(self) -> str:
         gap = self.certificate.relative_gap
         return (
-            f"LinearModel({len(self.classes)} classes, {self.n_features} features, "
+            f"{type(self).__name__}({len(self.classes)} classes, {self.n_features} features, "
             f"multi_class={self.multi_class!r}, {self.objective}, "
             f"certified relative gap {gap:.1e})"
         )
@@ -199,7 +205,7 @@ class LinearModel(OfClasses):
             }
         else:
             arrays["coef"] = self.coef
-        further = {"alpha": self.alpha, "scale": self.scale}
+        further = {"alpha": self.alpha, "scale": self.scale, "last": self.last}
         return fields, arrays | {name: a for name, a in further.items() if a is not None}
 
     @classmethod
@@ -232,6 +238,9 @@ class LinearModel(OfClasses):
     @classmethod
     def from_parts(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """For `load_model`."""
+        further = {
+            name: _doubles(arrays[name]) for name in ("alpha", "scale", "last") if name in arrays
+        }
         return cls(
             coef=_coef(fields, arrays),
             intercept=_doubles(arrays["intercept"]),
@@ -240,11 +249,10 @@ class LinearModel(OfClasses):
             certificates=certificates_from_json(fields["certificates"]),
             fingerprint=string(fields["fingerprint"]),
             n_rows=count(fields["n_rows"]),
-            alpha=_doubles(arrays["alpha"]) if "alpha" in arrays else None,
             zero_based=bool(fields["zero_based"]),
             info=dict(fields["info"]),
             multi_class=string(fields.get("multi_class", "ovr")),
-            scale=_doubles(arrays["scale"]) if "scale" in arrays else None,
+            **further,
         )
 
 

@@ -53,13 +53,7 @@ class RankingModel(StructuralModel):
 
     def own_parts(self) -> tuple[Fields, Arrays]:
         """Whoever reads the file must know the loss by its name."""
-        try:
-            ranking_loss_from(self.loss)
-        except ValueError as error:
-            raise ValueError(
-                f"the loss {self.loss} cannot be kept in a file: register its class, "
-                f"RANKING_LOSSES[{self.loss!r}] = ..."
-            ) from error
+        check_named(self.loss)
         names = ("loss", "threshold", "fingerprint", "n_queries", "zero_based")
         return {name: getattr(self, name) for name in names}, {"coef": self.coef}
 
@@ -72,3 +66,14 @@ class RankingModel(StructuralModel):
             "threshold": float(fields["threshold"]), "fingerprint": str(fields["fingerprint"]),
             "n_queries": int(fields["n_queries"]), "zero_based": bool(fields["zero_based"]),
         }  # fmt: skip
+
+
+def check_named(loss: str) -> None:
+    """ValueError if nobody finds a loss by this name."""
+    try:
+        ranking_loss_from(loss)
+    except ValueError as error:
+        raise ValueError(
+            f"the loss {loss} cannot be kept in a file: register its class, "
+            f"RANKING_LOSSES[{loss!r}] = ..."
+        ) from error

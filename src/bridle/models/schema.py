@@ -53,6 +53,8 @@ INFO = table({}, {
     "cost": each(each(FINITE)), "feature_names": NAMES, "format": STRING, "template": NAMES,
     "break_ties": BOOLEAN,
     "columns": table({"label": STRING, "numbers": NAMES, "text": NAMES}),
+    "lam": POSITIVE, "rate": word_of("decaying", "constant"), "rows_learned": COUNT,
+    "eta0": POSITIVE, "wrong": NOT_NEGATIVE, "counted": NOT_NEGATIVE,
 })  # fmt: skip
 
 CLASSIFIER = {
@@ -80,6 +82,7 @@ HEADERS: dict[str, Check] = {
         {**CLASSIFIER, "n_features": COUNT, "kernel": KERNEL},
         {"multi_class": word_of("ovr", "ovo")},
     ),
+    "multivariate": table(CLASSIFIER, {"multi_class": word_of("ovr")}),
     "regression": LINEAR_FUNCTION,
     "linear-one-class": LINEAR_FUNCTION,
     "kernel-regression": KERNEL_FUNCTION,
@@ -115,7 +118,9 @@ ARRAYS: dict[str, Arrays] = {
     "linear": {
         "coef": ("f", 2), "intercept": ("f", 1), "alpha": ("f", 2), "scale": ("f", 1),
         "coef_indptr": ("i", 1), "coef_indices": ("i", 1), "coef_values": ("f", 1),
+        "last": ("f", 2),
     },
+    "multivariate": {"coef": ("f", 2), "intercept": ("f", 1)},
     "kernel": {
         "coefficients": ("f", 2), "intercept": ("f", 1), "scale": ("f", 1), **SUPPORT,
     },

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 # kind -> (module, class): a new kind of model is one class and one line here.
 KINDS: dict[str, tuple[str, str]] = {
     "linear": ("bridle.models.linear", "LinearModel"),
+    "multivariate": ("bridle.models.multivariate", "MultivariateModel"),
     "kernel": ("bridle.models.kernel", "KernelModel"),
     "regression": ("bridle.models.regression", "RegressionModel"),
     "linear-one-class": ("bridle.models.one_class", "LinearOneClassModel"),
@@ -34,6 +35,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "multilabel": ("bridle.models.multilabel", "MultilabelModel"),
     "checkpoint": ("bridle.solving.checkpoint", "SavedPoint"),
 }
+# Those whose rows have a dual variable each, and that `certify_model` takes.
+CERTIFIED = ("linear", "regression", "linear-one-class")
 
 
 class Model(Protocol):
@@ -55,9 +58,14 @@ def as_model(model: Any) -> Any:
         return model
     if hasattr(model, "to_model"):
         return model.to_model()
-    if hasattr(model, "certificate_"):
-        raise TypeError(f"no model file holds a {type(model).__name__}: pickle it")
     raise TypeError(f"{type(model).__name__} is neither a model nor a fitted estimator")
+
+
+def says_nothing(model: Any) -> bool:
+    """Whether a model is linear, or a chain, and all its weights are 0: it knows no difference."""
+    arrays = model.parts()[1]
+    names = {"coef", "coef_values", "emissions", "transitions", "extras"} & arrays.keys()
+    return bool(names) and not any(arrays[name].any() for name in names)
 
 
 def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
@@ -73,7 +81,7 @@ def save_model(path: StrPath, model: Any, *, dual: bool = False) -> None:
     """
     model = as_model(model)
     fields, arrays = model.parts()
-    if not dual and model.kind in ("linear", "regression", "linear-one-class"):
+    if not dual and model.kind in CERTIFIED:
         arrays.pop("alpha", None)
     write_container(path, Content(model.kind, fields, arrays))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
+from bridle.matrix.labels import check_weights
 from numpy.typing import ArrayLike, NDArray
 
 Offsets = NDArray[np.int64]
@@ -49,6 +50,23 @@ def ids_of_group(group: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     if sizes.sum() != n_rows:
         raise ValueError(f"the sizes in group add up to {sizes.sum()}, but there are {n_rows} rows")
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def weights_of_queries(sample_weight: ArrayLike, qid: ArrayLike | None, n_rows: int) -> Array:
+    """One weight for each query, from one for each row, which is the same within a query.
+
+    What a loss of whole rankings would be in which a document counts twice, nobody has said.
+    """
+    weights = check_weights(sample_weight, n_rows)
+    offsets = np.array([0, n_rows]) if qid is None else query_offsets(qid, n_rows)
+    per_query = weights[offsets[:-1]]
+    other = np.flatnonzero(weights != np.repeat(per_query, np.diff(offsets)))
+    if len(other):
+        raise ValueError(
+            f"sample_weight must be the same for all rows of a query: row {other[0]} weighs "
+            f"{weights[other[0]]:g}, the first of its query another number"
+        )
+    return np.asarray(per_query)
 
 
 def check_grades(y: ArrayLike, n_rows: int) -> Array:

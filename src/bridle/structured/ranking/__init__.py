@@ -7,6 +7,7 @@ a class with a cutoff, asked for as "name@10". docs/ranking.md has formulas, pap
 
     map           1 - average precision
     ndcg          1 - NDCG over the whole list, relevant or not
+    ndcg@k        the same of the first k documents
     precision@k   1 - (relevant among the first k) / min(k, number of relevant)
     roc           fraction of (relevant, other) pairs in the wrong order
     pairs         mean over the pairs of different grades of max(0, 1 - (s_i - s_j)): RankSVM
@@ -30,6 +31,7 @@ RANKING_LOSSES = Registry(
     {
         "map": "bridle.structured.ranking.average_precision:AveragePrecision",
         "ndcg": "bridle.structured.ranking.ndcg:Ndcg",
+        "ndcg@k": "bridle.structured.ranking.ndcg:NdcgAt",
         "precision@k": "bridle.structured.ranking.precision:PrecisionAt",
         "roc": "bridle.structured.ranking.roc:Roc",
         "pairs": "bridle.structured.ranking.pairs:Pairs",

@@ -100,6 +100,22 @@ class RankingLoss:
         return self.name
 
 
+@dataclass(frozen=True)
+class Cutoff(RankingLoss):
+    """A loss of the first k documents, whose name ends in @k; its features are those of pairs."""
+
+    k: int
+
+    over_pairs: ClassVar[bool] = True
+
+    @property
+    def cutoff(self) -> int:  # noqa: D102
+        return self.k
+
+    def __str__(self) -> str:
+        return self.name.replace("@k", f"@{self.k}")
+
+
 def ranking_loss_from(loss: str | RankingLoss) -> RankingLoss:
     """A loss by its name, or the loss itself."""
     if isinstance(loss, RankingLoss):
