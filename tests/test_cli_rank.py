@@ -64,12 +64,15 @@ def test_eval_of_a_hand_worked_case(tmp_path):
     data, scores = tmp_path / "d.svm", tmp_path / "s.txt"
     data.write_text("".join(f"{g} qid:7 1:1\n" for g in (1, 0, 2, 0, 1)))
     scores.write_text("5\n4\n3\n2\n1\n")
-    overall = json.loads(run("eval", data, scores, "--scores", "--json", "-k", 3))["overall"]
+    options = ("--scores", "--json", "-k", 3)
+    overall = json.loads(run("eval", data, scores, *options))["overall"]
     assert overall["MAP"] == pytest.approx((1 + 2 / 3 + 3 / 5) / 3)
     assert overall["MRR"] == 1.0
     assert overall["P@3"] == pytest.approx(2 / 3)
     assert overall["ROC"] == pytest.approx(3 / 6)
-    assert overall["NDCG@3"] == pytest.approx((1 + 3 / np.log2(3)) / (3 + 1 + 1 / np.log2(3)))
+    assert overall["NDCG@3"] == pytest.approx((1 + 3 / 2) / (3 + 1 / np.log2(3) + 1 / 2))
+    letor = json.loads(run("eval", data, scores, *options, "--ndcg", "letor"))["overall"]
+    assert letor["NDCG@3"] == pytest.approx((1 + 3 / np.log2(3)) / (3 + 1 + 1 / np.log2(3)))
 
 
 def test_bad_input_is_one_line(tmp_path, data):

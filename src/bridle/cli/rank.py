@@ -174,7 +174,7 @@ def predict(*, data: Source, model: Path, output: Path | None, threads: int | No
     show_default=True, help="Ranks to cut NDCG and precision at; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--ndcg", "convention", type=click.Choice(["letor", "trec", "burges"]), default="letor",
+    "--ndcg", "convention", type=click.Choice(["letor", "trec", "burges"]), default="burges",
     show_default=True,
     help="letor: 2^g - 1 over 1, 1, log2(rank). trec: g over log2(1 + rank). burges: 2^g - 1 over "
     "log2(1 + rank).",
@@ -200,8 +200,8 @@ def evaluate(
 ) -> None:
     """Evaluate MODEL on DATA: MAP, MRR, ROC, NDCG@k and P@k, of each query and overall.
 
-    As LETOR's evaluation script: ties keep the order of the file, queries without relevant
-    documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k are also TREC's, but for
+    As LETOR's evaluation script, whose NDCG is --ndcg letor: ties keep the order of the file,
+    queries without relevant documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k are also TREC's, but for
     the order of ties. ROC is the mean over queries that have both relevant and other documents.
     """
     fitted = None if scores else read_model(model, ("ranking",))

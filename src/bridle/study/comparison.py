@@ -70,9 +70,9 @@ class Run:
         return self.alpha is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """All runs, and the best lower bound on the optimum that is known.
+    """All runs, and the best lower bound on the optimum that is known; printed, it is a table.
 
     Examples
     --------
@@ -86,6 +86,23 @@ class Comparison:
     gap: float
     best_dual: float
     runs: tuple[Run, ...]
+
+    def __repr__(self) -> str:
+        rows = [
+            (
+                run.name, f"{run.seconds:.3g}", "" if run.epochs is None else f"{run.epochs:.4g}",
+                f"{run.certificate.primal:.6g}", f"{run.certificate.relative_gap:.1e}",
+                f"{self.suboptimality(run.certificate.primal):.1e}", run.status.value,
+            )
+            for run in self.runs
+        ]  # fmt: skip
+        rows.insert(
+            0, ("solver", "seconds", "epochs", "primal", "certified gap", "suboptimality", "status")
+        )
+        first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+        return "\n".join(
+            "  ".join([name.ljust(first), *map(str.rjust, cells, widths)]) for name, *cells in rows
+        )
 
     def suboptimality(self, primal: Any) -> Any:
         """(P - D) / |D| with the best D known: an upper bound on (P - P*) / |P*| where D > 0."""
