@@ -201,8 +201,9 @@ def evaluate(
     """Evaluate MODEL on DATA: MAP, MRR, ROC, NDCG@k and P@k, of each query and overall.
 
     As LETOR's evaluation script, whose NDCG is --ndcg letor: ties keep the order of the file,
-    queries without relevant documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k are also TREC's, but for
-    the order of ties. ROC is the mean over queries that have both relevant and other documents.
+    queries without relevant documents count 0, and P@k divides by k. MAP, MRR (recip_rank) and P@k
+    are also TREC's, but for the order of ties. ROC is the mean over queries that have both relevant
+    and other documents.
     """
     fitted = None if scores else read_model(model, ("ranking",))
     rows = read(data, threads, fitted, queries=True, **tables)
