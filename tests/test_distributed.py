@@ -18,6 +18,7 @@ from bridle.fitting.fit import Extras, fit, gathered
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import ClusterProblems, Task
 from bridle.matrix.fingerprint import fingerprint
+from bridle.rows.base import LEVEL
 from bridle.rows.cluster import blocks, price
 from bridle.rows.cluster.blocks import Block
 from bridle.rows.cluster.local import LocalParts, PartsLostError
@@ -150,7 +151,7 @@ def test_rows_that_may_move_are_those_whose_alpha_is_not_what_the_margin_asks_fo
     state.out = [np.arange(7)]
     state.take_back([alpha])
     state.out = []
-    near = part.near(0, 1.0, np.ones(8), 0.0)
+    near = part.near(0, 1.0, True, np.ones(8), 0.0)
     each = 7 * 8 + 16
     narrowest, widest = [1, 5, 6], range(7)
     assert near.sizes.tolist() == [7 * each, 5 * each, 5 * each, 5 * each, 3 * each]
@@ -160,9 +161,14 @@ def test_rows_that_may_move_are_those_whose_alpha_is_not_what_the_margin_asks_fo
     assert np.array_equal(share.X[0], np.diag(margins)[narrowest])
     assert np.array_equal(share.alpha, alpha[narrowest])
     # What was handed out is taken back in that order, and is not counted again.
-    left = part.accept(0, 1.0, [np.array([0.1, 0.3, 0.4])], np.ones(8), 0.0)
+    part.accept(0, 1.0, [np.array([0.1, 0.3, 0.4])])
     assert np.allclose(state.alpha()[narrowest], [0.1, 0.3, 0.4])
+    left = part.near(0, 1.0, False, np.ones(8), 0.0)
     assert left.sizes.tolist() == [(len(widest) - 3) * each, 2 * each, 2 * each, 2 * each, 0]
+    # After a certificate at these weights nobody need look at the rows again.
+    part.judge(0, 1.0, np.ones(8), LEVEL, 0, None)
+    again = part.near(0, 1.0, False, None, 0.0)
+    assert np.array_equal(again.sizes, left.sizes)
 
 
 def test_work_follows_from_the_price_of_a_message(corpus):
@@ -509,11 +515,14 @@ def test_caution_is_what_the_parts_agreed_on():
     # last one, nobody has said anything yet.
     said = np.zeros((4, 9))
     said[:, :3], said[range(4), range(3, 7)] = common, own[range(4), range(4)]
-    caution = Caution(4, 9, 0.1)
-    assert np.array_equal(caution.news(), np.full(9, 4.0))
+    caution = Caution(4, 9)
+    first = caution.order(0.1)
+    assert np.array_equal(first["caution"], np.full(9, 4.0))
+    assert first["tell"]
+    assert first["memory"] == 0.0
     summed = said.sum(axis=0)
-    caution.learn(Line(summed, 0.0, 1.0, (said**2).sum(axis=0)))
-    told = caution.news()
+    caution.learn(Line(summed, 0.0, 1.0, (said**2).sum(axis=0)), 0.1)
+    told = caution.order(0.1)["caution"]
     assert np.allclose(told[:3], 4)
     assert np.allclose(told[3:7], 1)
     assert 1 < told[7] < 4

@@ -54,7 +54,8 @@ void bind_dcd_part(nb::module_ &m) {
   nb::class_<DcdMove>(m, "DcdMove")
       .def_ro("separable", &DcdMove::separable)
       .def_ro("balance", &DcdMove::balance)
-      .def_ro("curvature", &DcdMove::curvature);
+      .def_ro("curvature", &DcdMove::curvature)
+      .def_ro("rows", &DcdMove::rows);
   nb::class_<DcdPart>(m, "DcdPart", "One of many parts of a problem, the other rows elsewhere.")
       .def("visit", &visit_share, nb::arg("rng"), nb::arg("bucket"), nb::arg("share"), nb::arg("w"),
            nb::arg("bias"), nb::arg("response"), nb::arg("step"), nb::arg("balance") = 0.0,

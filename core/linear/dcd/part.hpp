@@ -108,6 +108,7 @@ public:
     for (const Undo &undo : undo_) {
       const DualRow<W> &row = rows_.all()[undo.row];
       const double delta = static_cast<double>(now(undo)) - undo.alpha;
+      sum.rows += now(undo) != undo.alpha;
       sum.separable += loss_->separable(now(undo), row) - loss_->separable(undo.alpha, row);
       sum.balance += static_cast<double>(row.label()) * delta;
       sum.curvature += static_cast<double>(loss_->curvature(row.cost())) * delta * delta;

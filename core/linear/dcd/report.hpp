@@ -32,6 +32,7 @@ struct DcdShare {
 struct DcdMove {
   double separable, balance; // changes of sum alpha [- 1/2 sum D_ii alpha^2], of sum alpha y
   double curvature;          // sum D_ii d_alpha_i^2
+  int64_t rows;
 };
 
 } // namespace bridle

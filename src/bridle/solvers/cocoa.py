@@ -42,6 +42,7 @@ from bridle.objective.point import Iterate
 from bridle.problems.base import WEIGHTS
 from bridle.rows.base import ROUNDS
 from bridle.rows.cluster.gathered import Gathered
+from bridle.rows.cluster.links import joined
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.price import message_bytes, worthwhile_work
 from bridle.rows.cluster.run import visit_all
@@ -77,7 +78,7 @@ class Cocoa(Solver):
     """
 
     work: float | None = None
-    gather: float = 8.0
+    gather: float = 16.0
     bucket: int = 32
 
     name: ClassVar[str] = "cocoa"
@@ -124,56 +125,69 @@ class Rounds:
 
     def __init__(self, solver: Cocoa, run: ClusterRun, rng: _core.Rng) -> None:
         self.run, self.rng, self.bucket = run, rng, solver.bucket
-        self.work = min(1.0, worthwhile_work(run)) if solver.work is None else solver.work
-        self.caution = Caution(len(run.parts), len(run.w) + 1, self.work)
-        self.seen = _Seen(self.work, run)
+        self.work, self.seen = solver.work, Seen(run)
+        self.caution = Caution(len(run.parts), len(run.w) + 1)
         self.first = run.first_share()
+        self.epochs = 1.0  # of the round at hand
         # Rows of other losses seldom rest, and their targets would have to come with them.
         most = solver.gather if run.sides.loss.quadratic else 0.0
         self.here = Gathered(run, most * message_bytes(run))
-        # Rounds until the next look at how many rows still move: from zero, all do for an epoch.
-        self.patience = self.seen.per_epoch if run.start is None else 0
-        # That look is worth its pass once the rows that do not rest weigh no more than this.
-        self.active, self.few = 0.0, np.inf
+        # Epochs until the next look at how many rows still move: from zero, all do for an epoch.
+        self.patience = 1.0 if run.start is None else 0.0
+        # That look is worth its pass once the rows that move weigh no more than this.
+        self.few = self.here.most_bytes
+        self.active = self.moving = self.whole = 0.0
 
     def one(self) -> tuple[int, float | None]:
         """Visits, and a guess at the gap."""
         done = self.gathered()
         if done is not None:
             return done
-        return self.learn(self.run.visit(self.caution.news(), **self.share))
+        return self.learn(self.run.visit(**self.order()))
 
-    @property
-    def share(self) -> dict[str, Any]:
+    def order(self) -> dict[str, Any]:
         """What a part is to do in a round."""
-        epochs = self.work if self.first is None else 1.0
-        return {"epochs": epochs, "bucket": self.bucket, "first": self.first}
+        self.epochs = self._epochs()
+        return {
+            "epochs": self.epochs, "bucket": self.bucket, "first": self.first,
+            **self.caution.order(self.epochs),
+        }  # fmt: skip
+
+    def _epochs(self) -> float:
+        """Of local work: more once fewer rows move, since a message costs what it did before."""
+        if self.first is not None:
+            return 1.0
+        if self.work is not None:
+            return self.work
+        return min(1.0, worthwhile_work(self.run) * self.whole / max(1.0, self.active))
 
     def gathered(self) -> tuple[int, float | None] | None:
         """A round on the rows that still move, in one place; None if it is not time for one."""
-        if self.patience <= 0 and self.here.most_bytes > 0 and self.active <= self.few:
+        if self.patience <= 0 and self.here.most_bytes > 0 and self.moving <= self.few:
             if self.here.fetch():
                 visits = self.here.solve(self.rng, self.bucket)
                 self.run.sides.report.gathered += 1
                 return visits, self.seen.known(self.here.gap, self.run)
-            self.patience = self.seen.per_epoch
-            self.few = self.active / max(1.0, self.here.too_many)
+            self.patience = 1.0
+            self.few = self.moving / max(1.0, self.here.too_many)
         return None
 
     def learn(self, steps: list[Step]) -> tuple[int, float | None]:
         """From the answers to a round."""
         visits, line = sum(one.visits for one in steps), Line.along(self.run, steps)
         self.active = sum(one.active for one in steps)
+        self.moving = sum(one.moving for one in steps)
+        self.whole = max(self.whole, self.active)
         if self.first is not None:
             # Steps for a dual with other costs are taken as they are, and say little of later ones.
             self.first = None
             self.run.move(1.0, line.step, line.balance)
             self.run.bias.recentre(self.run.sigma(self.run.n_useful // 10))
             return visits, np.inf
-        self.patience -= 1
+        self.patience -= self.epochs
         self.run.move(line.eta, line.step, line.balance)
-        self.caution.learn(line)
-        return visits, self.seen.add(steps, self.run)
+        self.caution.learn(line, self.epochs)
+        return visits, self.seen.add(self.epochs, steps, self.run)
 
 
 class ClassRounds:
@@ -221,7 +235,7 @@ class ClassRounds:
         if not todo:
             return
         mine = [self.rounds[k] for k in todo]
-        orders = [own.run.order(own.caution.news(), **own.share) for own in mine]
+        orders = [own.run.order(**own.order()) for own in mine]
         for k, steps in zip(todo, visit_all([own.run for own in mine], orders), strict=True):
             self._note(k, *self.rounds[k].learn(steps))
 
@@ -260,18 +274,15 @@ class Line:
     step: Array
     balance: float
     eta: float
-    apart: Array  # sum_k dw_k^2, of each feature and, last, of the balance
+    apart: Array | None  # what the parts have told of `Step.apart`
 
     @classmethod
     def along(cls, run: ClusterRun, steps: list[Step]) -> Line:
         """D(eta) = D + eta g - eta^2/2 h is exact, with the bias held near its centre."""
-        summed = np.zeros(len(run.w) + 1)
-        apart = np.zeros(len(run.w) + 1)
-        for one in steps:  # in the order of the parts, whoever answered first
-            own = one.step.astype(np.float64)
-            summed += own
-            apart += own * own
-            apart[-1] += one.balance**2
+        # In the order of the parts, whoever answered first.
+        summed = joined([one.step.astype(np.float64) for one in steps])
+        told = [one.apart.astype(np.float64) for one in steps if one.apart is not None]
+        apart = joined(told) if told else None
         balance = sum(one.balance for one in steps)
         length, response = inner(summed, summed), float(run.bias.response)
         h = length + sum(one.curvature for one in steps) + response * balance**2
@@ -282,79 +293,94 @@ class Line:
 
 
 class Caution:
-    """S: how much the parts pushed each weight, and the bias, the same way in the last epoch."""
+    """S: how much the parts pushed each weight, and the bias, the same way in the last epoch.
 
-    def __init__(self, n_parts: int, size: int, work: float) -> None:
+    The parts sum the squares of what they did, and tell when they are to be told: after the first
+    round, then twice as late each time, then once an epoch. It is as long as w, and takes them a
+    pass over their rows.
+    """
+
+    def __init__(self, n_parts: int, size: int) -> None:
         self.n_parts = n_parts
-        self.together, self.apart = np.zeros(size), np.zeros(size)
-        self.memory = 1 - min(work, 0.5)  # an epoch's
-        self.per_epoch = max(1, round(1 / work))
-        self.round = self.next = 0
+        self.together = np.zeros(size)
+        self.apart: Array | None = None
+        self.worked = self.next = 0.0  # epochs
 
-    def news(self) -> Array | None:
-        """What the parts are to be told: often at first, then after each epoch; None in between.
+    def order(self, epochs: float) -> dict[str, Any]:
+        """What the parts are to be told with a round of so many, and to tell."""
+        news = self._news() if self.worked >= self.next else None
+        memory = 0.0 if self.worked == 0 else _memory(epochs)
+        return {"caution": news, "memory": memory, "tell": self.worked + epochs >= self.next}
 
-        It is as long as w, and takes them a pass over their rows.
-        """
-        if self.round < self.next:
-            return None
-        self.next = self.round + min(max(1, self.round), self.per_epoch)
-        if self.round == 0:
-            return np.full(len(self.apart), float(self.n_parts))
+    def _news(self) -> Array:
+        self.next = self.worked + min(self.worked, 1.0)
+        if self.apart is None:
+            return np.full(len(self.together), float(self.n_parts))
         total = float(self.apart.sum())
         overall = float(self.together.sum()) / total if total > 0 else float(self.n_parts)
         unseen = np.full(len(self.apart), overall)
         ratio = np.divide(self.together, self.apart, out=unseen, where=self.apart > 0)
         return np.asarray(np.clip(ratio, 1.0, float(self.n_parts)))
 
-    def learn(self, line: Line) -> None:
+    def learn(self, line: Line, epochs: float) -> None:
         """From a round."""
-        self.round += 1
-        self.together = self.memory * self.together + line.step**2
+        self.together = _memory(epochs) * self.together + line.step**2
         self.together[-1] += line.balance**2
-        self.apart = self.memory * self.apart + line.apart
+        self.apart = self.apart if line.apart is None else line.apart
+        self.worked += epochs
 
 
-class _Seen:
-    """The relative gap, guessed from what the parts saw on their way through the last epoch.
+def _memory(epochs: float) -> float:
+    """How much of what was before counts after a round: an epoch's."""
+    return 1 - min(epochs, 0.5)
+
+
+class Seen:
+    """The relative gap, guessed from what the parts saw on their way of late.
 
     They see it against weights of their own, which suit their own rows: the truth may be larger.
     Certificates say by how much.
     """
 
-    def __init__(self, work: float, run: ClusterRun) -> None:
-        self.per_epoch = max(1, round(1 / work))
-        self.gaps: deque[float] = deque(maxlen=self.per_epoch)
-        self.inside: deque[int] = deque(maxlen=self.per_epoch)
-        self.rounds = 0
+    SPAN = 0.5  # epochs, at least, that a guess is made of
+
+    def __init__(self, run: ClusterRun) -> None:
+        self.rounds: deque[tuple[float, float, int]] = deque()  # epochs, gap, rows inside the box
+        self.since = 0.0  # epochs, since b was last set free
         self.correction = 1.0
-        self.memory = 1 - 0.3 * min(work, 1.0)
         # From zero, as good as P(0); a start may be anywhere, and only a certificate knows.
         self.primal = run.zero_primal if run.start is None else np.inf
         self.guess = np.inf
 
-    def add(self, steps: list[Step], run: ClusterRun) -> float | None:
-        self.gaps.append(sum(one.gap for one in steps))
-        self.inside.append(sum(one.inside for one in steps))
-        self.rounds += 1
-        if self.rounds % self.per_epoch == 0:
-            run.bias.recentre(run.sigma(sum(self.inside)))
+    def add(self, epochs: float, steps: list[Step], run: ClusterRun) -> float | None:
+        """From a round: a guess, if one can be made."""
+        gap, inside = sum(one.gap for one in steps), sum(one.inside for one in steps)
+        self.rounds.append((epochs, gap, inside))
+        span = sum(one[0] for one in self.rounds)
+        while span - self.rounds[0][0] >= self.SPAN:
+            span -= self.rounds.popleft()[0]
+        self.since += epochs
+        if self.since >= 1.0:
+            self.since = 0.0
+            run.bias.recentre(run.sigma(sum(one[2] for one in self.rounds) / span))
         if not np.isfinite(self.primal):
             return None
-        if len(self.gaps) < self.per_epoch:
+        if span < self.SPAN:
             return np.inf if run.start is None else None
-        self.correction **= self.memory  # what a certificate showed was of that time
-        self.guess = (max(0.0, sum(self.gaps)) + float(run.bias.gap)) / self.primal
+        self.correction **= 1 - 0.3 * min(epochs, 1.0)  # what a certificate showed was of that time
+        gap = sum(one[1] for one in self.rounds) / span
+        self.guess = (max(0.0, gap) + float(run.bias.gap)) / self.primal
         return self.correction * self.guess
 
     def known(self, gap: float, run: ClusterRun) -> float | None:
-        """The same, where the gap of all rows is known at the very point."""
+        """The same of rows in one place: others may be why it is larger, as a certificate says."""
         if not np.isfinite(self.primal):
             return None
         self.guess = (max(0.0, gap) + float(run.bias.gap)) / self.primal
         return self.guess
 
     def learn(self, certificate: Any) -> None:
+        """From a certificate."""
         self.primal = certificate.primal
         if 0 < self.guess < np.inf:
             # And a little more, or the last hundredth of the way would take many certificates.

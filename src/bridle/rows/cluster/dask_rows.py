@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from bridle import __version__
 from bridle.data.reading import READERS, Wanted, data_ending, read_data
 from bridle.rows.cluster.blocks import Block
+from bridle.rows.cluster.links import (
+    TOKEN,
+    Branch,
+    LinkError,
+    Node,
+    children,
+    connect,
+    framed,
+    host_of,
+    is_summed,
+)
 from bridle.rows.cluster.local import PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Part
@@ -43,10 +57,39 @@ class Source:
 
 
 class RemotePart(Part):
-    """A part that says how long it worked. Messages travel packed."""
+    """A part that says how long it worked. Messages travel packed, by Dask or by links."""
+
+    node: Node | None = None
+
+    def __init__(self, *made_of: Any) -> None:
+        super().__init__(*made_of)
+        self.lock = threading.Lock()
 
     def timed(self, method: str, message: Any) -> tuple[float, Any]:
         """The seconds that a method took here, and its answer."""
+        with self.lock:
+            return self._timed(method, message)
+
+    def listen(self, hosts: Sequence[str], token: bytes) -> tuple[str, int] | None:
+        """Where a link can be made; what came by links before is not worked on any more."""
+        if self.node is not None:
+            self.node.close()
+        try:
+            self.node = Node(self.number, self._timed, self.lock, hosts[self.number], token)
+        except OSError:
+            return None
+        return self.node.address
+
+    def join(self, addresses: Sequence[tuple[str, int]]) -> bool:
+        """Make the links to the parts below."""
+        assert self.node is not None
+        try:
+            self.node.join([addresses[k] for k in children(len(addresses))[self.number]])
+        except LinkError:
+            return False
+        return True
+
+    def _timed(self, method: str, message: Any) -> tuple[float, Any]:
         arguments = unpack(message)
         clock = time.perf_counter()
         answer = getattr(self, method)(*arguments)
@@ -154,9 +197,9 @@ class DaskRows:
         occurs. label_column : of tables, a name, or a number from 1.
     A worker gets one part, whose rows are visited by all threads that Dask gives it.
 
-    Attributes: n_parts, bytes_moved, rounds (messages to all parts), seconds_working (of the
-    slowest worker of each), seconds_overhead (what they took beyond that), losses (parts that had
-    to be read again, in words).
+    Attributes: n_parts, bytes_moved (by the client), bytes_between (by workers), rounds (messages
+    to all parts), seconds_working (of the slowest worker of each), seconds_overhead (what they took
+    beyond that), losses (parts that had to be read again, in words).
 
     Examples
     --------
@@ -191,7 +234,7 @@ class DaskRows:
         self._check_versions(workers)
         groups = np.array_split(np.arange(len(self.sources)), min(len(workers), len(self.sources)))
         self._groups = [[self.sources[i] for i in group] for group in groups]
-        self.bytes_moved, self.rounds = 0, 0
+        self.bytes_moved, self.bytes_between, self.rounds = 0, 0, 0
         self.seconds_overhead = self.seconds_working = 0.0
         self.losses: list[str] = []
         self.unwanted: list[tuple[str, int]] = []
@@ -199,6 +242,8 @@ class DaskRows:
         futures = [self._submit(k, workers[k]) for k in range(len(self._groups))]
         self._places = workers[: len(futures)]
         self._actors = [self._result(k, future) for k, future in enumerate(futures)]
+        self._lock, self._linkable = threading.RLock(), True
+        self._branch: Branch | None = None
         self._agree_on_width()
 
     def __len__(self) -> int:
@@ -207,12 +252,12 @@ class DaskRows:
     def __getstate__(self) -> dict[str, Any]:
         """A fitted estimator can be pickled: what was measured goes with it, the rows stay."""
         kept = (
-            "bytes_moved", "rounds", "seconds_working", "seconds_overhead", "losses",
-            "feature_names",
+            "bytes_moved", "bytes_between", "rounds", "seconds_working", "seconds_overhead",
+            "losses", "feature_names",
         )  # fmt: skip
         return {name: getattr(self, name) for name in kept} | {
             "client": None, "sources": [], "unwanted": [], "solved": (),
-            "_groups": [], "_places": [], "_actors": [],
+            "_groups": [], "_places": [], "_actors": [], "_branch": None, "_linkable": False,
         }  # fmt: skip
 
     @property
@@ -222,10 +267,24 @@ class DaskRows:
 
     def call(self, method: str, *arguments: Any, only: Sequence[int] | None = None) -> list[Any]:
         """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
-        chosen = list(range(len(self)) if only is None else only)
         clock = time.perf_counter()
-        message, moved = pack(arguments), 0
-        calls = [self._send(k, method, message) for k in chosen]
+        branch = self._linked() if only is None else None
+        if branch is None:
+            answers, slowest, moved = self._by_dask(method, pack(arguments), only)
+        else:
+            answers, slowest, moved = self._by_links(branch, method, arguments)
+        self.rounds += 1
+        self.seconds_overhead += time.perf_counter() - clock - slowest
+        self.seconds_working += slowest
+        self.bytes_moved += moved
+        return [unpack(answer) for answer in answers]
+
+    def _by_dask(
+        self, method: str, message: Any, only: Sequence[int] | None = None
+    ) -> tuple[list[Any], float, int]:
+        """The answers of these parts, the seconds of the slowest, and bytes."""
+        chosen, moved = list(range(len(self)) if only is None else only), 0
+        calls = [self._send(k, "timed", method, message) for k in chosen]
         answers, slowest, lost = [], 0.0, []
         for k, call in zip(chosen, calls, strict=True):
             try:
@@ -235,14 +294,82 @@ class DaskRows:
                 continue
             slowest = max(slowest, seconds)
             moved += weight_of(message) + weight_of(answer)
-            answers.append(unpack(answer))
+            answers.append(answer)
         if lost:
+            self._cut()
             raise PartsLostError(lost, "; ".join(self._replace(k) for k in lost))
-        self.rounds += 1
-        self.seconds_overhead += time.perf_counter() - clock - slowest
-        self.seconds_working += slowest
-        self.bytes_moved += moved
-        return answers
+        return answers, slowest, moved
+
+    def _by_links(
+        self, branch: Branch, method: str, arguments: Any
+    ) -> tuple[list[Any], float, int]:
+        """The same of all parts; sums are made on the way."""
+        message, summed = pack(arguments), is_summed(method, arguments)
+        with self._lock:
+            try:
+                branch.send(framed((method, message, summed)))
+                replies = branch.replies()
+            except LinkError:
+                self._cut()
+                raise self._broken() from None
+            except BaseException:  # a second Ctrl-C: half a message may be on its way
+                self._cut()
+                raise
+        for reply in replies:
+            if isinstance(reply.error, OSError):
+                raise ClusterError(f"worker {self._places[reply.number]}: {reply.error}")
+            if reply.error is not None:
+                raise reply.error
+        self.bytes_between += sum(reply.moved for reply in replies)
+        answers = [answer for reply in replies for answer in reply.answers]
+        moved = len(replies) * weight_of(message) + weight_of(answers)
+        return answers, max(reply.seconds for reply in replies), moved
+
+    def _linked(self) -> Branch | None:
+        """Links to the parts, made if need be; None where there can be none."""
+        with self._lock:
+            if self._branch is None and self._linkable:
+                try:
+                    self._branch = self._link()
+                    self._linkable = self._branch is not None
+                except _LostError:
+                    pass  # the message by Dask will tell who
+            return self._branch
+
+    def _link(self) -> Branch | None:
+        hosts, token = [host_of(place) for place in self._places], secrets.token_bytes(TOKEN)
+        if None in hosts:
+            return None
+        addresses = self._ask("listen", hosts, token)
+        if None in addresses or not all(self._ask("join", addresses)):
+            return None
+        try:
+            mine = [addresses[k] for k in children(len(self))[-1]]
+            look = partial(_look, self.client, self._places)
+            return Branch([connect(address, token, LOOK, look) for address in mine])
+        except LinkError:  # from here the workers can only be reached through the scheduler
+            return None
+
+    def _ask(self, method: str, *arguments: Any) -> list[Any]:
+        """The actors themselves."""
+        calls = [self._send(k, method, *arguments) for k in range(len(self))]
+        return [self._wait(k, call) for k, call in enumerate(calls)]
+
+    def _cut(self) -> None:
+        """No links, until they are made again."""
+        if self._branch is not None:
+            self._branch.close()
+        self._branch = None
+
+    def _broken(self) -> PartsLostError:
+        """A link broke: since a worker died, which is soon known, or for a reason of its own."""
+        deadline = time.perf_counter() + 5 * LOOK
+        while not (dead := _dead(self.client, self._places)) and time.perf_counter() < deadline:
+            time.sleep(0.05)
+        if not dead:
+            self._linkable = False
+            return PartsLostError((), "a link between workers broke; messages go by Dask now")
+        return PartsLostError(dead, "; ".join(self._replace(k) for k in dead))
 
     def _agree_on_width(self) -> None:
         """Texts show no features that none of their rows has: the widest says how many there are.
@@ -261,23 +388,23 @@ class DaskRows:
 
     def close(self) -> None:
         """Let the workers forget the rows."""
+        self._cut()
         self._actors = []
 
-    def _send(self, k: int, method: str, message: Any) -> Any:
+    def _send(self, k: int, method: str, *arguments: Any) -> Any:
         try:
             with self.client.as_current():  # actors look for a client of their own
-                return self._actors[k].timed(method, message)
+                return getattr(self._actors[k], method)(*arguments)
         except RuntimeError:  # Dask knows already that the worker is gone
             return None
 
-    def _wait(self, k: int, call: Any) -> tuple[float, Any]:
+    def _wait(self, k: int, call: Any) -> Any:
         """The answer of a call; _LostError if the worker is gone."""
         if call is None:
             raise _LostError
         while True:
             try:
-                answer: tuple[float, Any] = call.result(timeout=LOOK)
-                return answer
+                return call.result(timeout=LOOK)
             except TimeoutError:
                 if not self._alive(k):
                     raise _LostError from None
@@ -294,8 +421,7 @@ class DaskRows:
         return self._places[k] in self._known()
 
     def _known(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        return found
+        return _known(self.client)
 
     def _workers(self, patience: float) -> list[str]:
         """The addresses of the workers; waits for one."""
@@ -391,6 +517,23 @@ class DaskRows:
 
 class _LostError(Exception):
     pass
+
+
+def _known(client: Any) -> dict[str, Any]:
+    """The workers that are alive, by their addresses."""
+    found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    return found
+
+
+def _dead(client: Any, places: Sequence[str]) -> list[int]:
+    known = _known(client)
+    return [k for k, place in enumerate(places) if place not in known]
+
+
+def _look(client: Any, places: Sequence[str]) -> None:
+    """Nothing was heard of the workers for a while."""
+    if _dead(client, places):
+        raise LinkError("a worker died")
 
 
 def is_remote(X: Any) -> bool:

@@ -36,8 +36,7 @@ class Gathered:
     shares: list[list[Share]] = field(default_factory=list)  # of each part, as they came
     nbytes: float = 0.0
     too_many: float = 1.0  # how many times as many rows may move as fit
-    sizes: Array | None = None  # of the rows that may move and are not here, for each band
-    gap: float = np.inf  # of all rows, when the parts last looked
+    gap: float = np.inf  # of the rows that are here
     recoveries: int = 0  # of the run, when the rows came: a part that began anew knows of none
 
     def fetch(self) -> bool:
@@ -56,22 +55,18 @@ class Gathered:
 
     def _sizes(self) -> Array:
         """Of the rows that are not here; if they do not fit in, what was copied is given up."""
-        sizes, self.sizes = self.sizes, None
-        if sizes is not None and self._still_fits(sizes):
-            return sizes
+        if self.shares and self.recoveries == self.run.recoveries:
+            sizes = self._look(anew=False)
+            if self.nbytes + sizes.min() <= self.most_bytes:
+                return sizes
         self.recoveries = self.run.recoveries
         self.shares, self.nbytes = [], 0.0
-        return self._look("near")
+        return self._look(anew=True)
 
-    def _still_fits(self, sizes: Array) -> bool:
-        known = self.recoveries == self.run.recoveries
-        return known and bool(self.nbytes + sizes.min() <= self.most_bytes)
-
-    def _look(self, method: str, *arguments: Any) -> Array:
+    def _look(self, *, anew: bool) -> Array:
         """The parts look at all rows from the weights as they are."""
-        w = self.run.vector().astype(self.run.sides.rows.dtype)
-        found: list[Near] = self.run.call(method, *arguments, w, self.run.b)
-        self.gap = sum(one.gap for one in found)
+        w = None if self.run.judged else self.run.vector().astype(self.run.sides.rows.dtype)
+        found: list[Near] = self.run.call("near", anew, w, self.run.b)
         return np.asarray(np.sum([one.sizes for one in found], axis=0))
 
     def solve(self, rng: _core.Rng, bucket: int) -> int:
@@ -97,18 +92,18 @@ class Gathered:
             w += step
             run.bias.add(epoch.balance)
             run.bias.recentre(run.sigma(epoch.inside))
-            visits += epoch.visits
+            visits, self.gap = visits + epoch.visits, epoch.gap
             if goal < 0:
                 goal = ENOUGH * epoch.gap
             elif epoch.gap <= goal:
                 if epoch.whole:
                     break
                 descent.unshrink()
-        run.w = w[:-1]
+        run.w, run.judged = w[:-1], False
         return visits
 
     def _hand_over(self, alpha: NDArray[Any]) -> None:
-        """The parts take the dual variables, and look which rows may move now."""
+        """The parts take the dual variables."""
         ends = np.cumsum([sum(len(share.alpha) for share in own) for own in self.shares])
         pieces = np.split(alpha, ends[:-1])
         for own, new in zip(self.shares, pieces, strict=True):
@@ -117,7 +112,7 @@ class Gathered:
                 share.alpha[:] = new[begin : begin + len(share.alpha)]
                 begin += len(share.alpha)
         self.run.told = False  # their descents begin anew
-        self.sizes = self._look("accept", pieces)
+        self.run.call("accept", pieces)
 
 
 def _joined(blocks: list[tuple[NDArray[Any], ...]], n_features: int) -> Any:

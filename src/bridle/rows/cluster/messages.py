@@ -86,6 +86,8 @@ class Order:
     bucket: int
     balance: float = 0.0  # sum alpha y
     first: FirstShare | None = None
+    memory: float = 0.0  # how much of what is known of earlier rounds counts, see `Step.apart`
+    tell: bool = False  # whether to say so
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,10 @@ class Step:
     visits: int
     inside: int
     active: float  # bytes of the rows that do not rest
+    moving: float  # of those that move, by how many did in this round
+    # How far the weights, and last the balance, were pushed in this round and before: the sum of
+    # the squares, older rounds counting less.
+    apart: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -171,16 +171,16 @@ class Part:
             inside += int(np.count_nonzero(between))
         return w, balance, float(inside)
 
-    def near(self, run: int, kept: float, w: Array, b: float) -> Near:
-        """Keep that much of the last step, and look which rows may move."""
+    def near(self, run: int, kept: float, anew: bool, w: Array | None, b: float) -> Near:
+        """Keep that much of the last step, and look which rows may move.
+
+        anew: as if none had been handed out. w: None if it is what was judged last.
+        """
         state = self.runs[run]
         state.keep(kept)
-        for own in state.states:
+        for own in state.states if anew else ():
             own.out = []
-        return self._near(run, w, b)
-
-    def _near(self, run: int, w: Array, b: float) -> Near:
-        found = [own.near(w, b) for own in self.runs[run].states]
+        found = [own.near(w, b) for own in state.states]
         sizes = np.sum([one.sizes for one in found], axis=0)
         return Near(sizes, sum(one.gap for one in found))
 
@@ -194,15 +194,14 @@ class Part:
             np.concatenate([share.alpha for share in shares]),
         )
 
-    def accept(self, run: int, kept: float, alphas: list[NDArray[Any]], w: Array, b: float) -> Near:
-        """New dual variables of each part's rows that were handed out; which others may move."""
+    def accept(self, run: int, kept: float, alphas: list[NDArray[Any]]) -> None:
+        """New dual variables of each part's rows that were handed out."""
         states = self.runs[run].states
         # They went share by share, and in each block by block.
         lengths = np.array([[len(chosen) for chosen in own.out] for own in states])
         pieces = np.split(alphas[self.number], np.cumsum(lengths.T)[:-1])
         for k, own in enumerate(states):
             own.take_back(pieces[k :: len(states)])
-        return self._near(run, w, b)
 
     def totals(self, run: int, kept: float) -> tuple[float, float]:
         """Keep that much of the last step: the sums of positive and negative alpha_i y_i."""

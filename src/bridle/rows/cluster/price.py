@@ -6,19 +6,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bridle.rows.cluster.links import FANOUT, depth
+
 if TYPE_CHECKING:
     from bridle.rows.cluster.run import ClusterRun
 
 RATE = 3e8  # non-zeros that a part visits in a second
-BANDWIDTH = 7e8  # bytes a second that pass the client
-LATENCY = 5e-3  # seconds of a message to all parts that says nothing
+BANDWIDTH = 7e8  # bytes a second that pass the client, or a worker
+LATENCY = 1e-3  # seconds of a message that says nothing, for each level of the tree
 OVERHEAD = 0.25  # the share of a round that messages may take
 
 
 def message_bytes(run: ClusterRun) -> float:
-    """A vector to each part and back, and what could have passed while they were on their way."""
-    vectors = 2 * len(run.parts) * (run.n_features + 1) * run.sides.rows.dtype.itemsize
-    return vectors + LATENCY * BANDWIDTH
+    """Vectors down the tree and up again, and what could have passed while they were on their way.
+
+    At each level somebody sends and hears as many as it has branches, one after the other.
+    """
+    n, vector = len(run.parts), (run.n_features + 1) * run.sides.rows.dtype.itemsize
+    return depth(n) * (2 * min(n, FANOUT) * vector + LATENCY * BANDWIDTH)
 
 
 def worthwhile_work(run: ClusterRun) -> float:

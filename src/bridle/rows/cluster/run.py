@@ -49,6 +49,7 @@ class ClusterRun:
         self.caution: NDArray[Any] | None = None
         self.told = False  # whether all parts know the caution
         self.recoveries = 0  # how often parts were lost
+        self.judged = False  # whether w is what the parts judged last
         self.w = np.zeros(sides.rows.n_features)
         self.balance = 0.0  # sum alpha y
         self.from_zero = False
@@ -96,13 +97,13 @@ class ClusterRun:
         self.kept = 1.0
         return answers
 
-    def visit(self, caution: Array | None, **order: Any) -> list[Step]:
+    def visit(self, **order: Any) -> list[Step]:
         """A round; PartsLostError if a part was lost."""
-        steps = self.parts.call("visit", self.number, self.order(caution, **order))
+        steps = self.parts.call("visit", self.number, self.order(**order))
         self.heard()
         return steps
 
-    def order(self, caution: Array | None, **order: Any) -> Order:
+    def order(self, *, caution: Array | None, **order: Any) -> Order:
         """The message of a round."""
         dtype = self.sides.rows.dtype
         if caution is not None:
@@ -119,7 +120,7 @@ class ClusterRun:
 
     def move(self, kept: float, step: Array, balance: float) -> None:
         """w and b go this part of the way; the parts hear of it with the next message."""
-        self.kept = kept
+        self.kept, self.judged = kept, False
         self.w += kept * step[:-1]
         self.balance += kept * balance
         self.bias.add(kept * balance)
@@ -165,6 +166,7 @@ class ClusterRun:
         sides, free = self.sides, self.sides.free
         w = np.array(iterate.w, np.float64)
         sides.report.certificates += 1
+        self.judged = True
         judged = total(shares)
         if sides.bias == "regularised":  # the constant feature, of which the parts know nothing
             judged = _with_constant(judged, sides.bias_scale)
@@ -203,7 +205,7 @@ class ClusterRun:
 
     def recover(self, lost: PartsLostError) -> None:
         """After a loss: alpha of those parts from a checkpoint or zero, and w from all alpha."""
-        self.told = False
+        self.told = self.judged = False
         self.recoveries += 1
         while True:
             self.sides.report.losses.append(str(lost))

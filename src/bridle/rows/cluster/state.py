@@ -31,6 +31,7 @@ class State:
     whole_gap: float = np.inf  # when all rows were last visited
     epoch_gap: float = 0.0  # seen in the epoch at hand
     look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
+    judged_b: float = 0.0  # which the scores of that look have in them
     out: list[NDArray[np.intp]] = field(default_factory=list)  # rows that were handed out
     band: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))  # see `near`
 
@@ -70,9 +71,13 @@ class State:
         out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
         return self.piece.clipped(out)  # float32 may have rounded past the bound
 
-    def near(self, w: Array, b: float) -> Near:
-        """Of these rows; those that were handed out are not counted."""
-        margins = self.piece.margins(self.block.rows.scores(w.astype(np.float64)) + b)
+    def near(self, w: Array | None, b: float) -> Near:
+        """Of these rows, for these weights or those judged last; not of those handed out."""
+        if w is None:
+            scores = self.look.scores + (b - self.judged_b)
+        else:
+            scores = self.block.rows.scores(w.astype(np.float64)) + b
+        margins = self.piece.margins(scores)
         alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
         # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
         self.band = np.full(len(alpha), -1, np.int8)
@@ -111,6 +116,7 @@ class State:
             self.piece, self.loss, self.alpha(), joined, b, scales
         )
         alphas.append(alpha)
+        self.judged_b = b
         bracket = bias_bracket(self.piece, self.loss, self.look.scores)
         return replace(judged, loss=self.judged_loss(0.0), bracket=bracket)
 

@@ -25,6 +25,7 @@ class PartRun:
     saved: str | None  # where its checkpoint is
     n_threads: int = 1
     caution: Array = field(default_factory=lambda: np.empty(0))
+    apart: Array | None = None  # see `Step`
     # Of blocks that are visited at the same time: see `Crew`.
     crew: Crew | None = None
 
@@ -69,11 +70,19 @@ class PartRun:
 
     def _step(self, order: Order, step: Array, gap: float, visits: int, inside: int) -> Step:
         moves = [state.descent.moved() for state in self.states]
+        balance = sum(move.balance for move in moves)
+        if order.first is None:  # which goes for another dual
+            pushed = step**2
+            pushed[-1] = balance**2
+            self.apart = pushed if self.apart is None else order.memory * self.apart + pushed
+        dtype = order.w.dtype
+        active = sum(state.active_bytes for state in self.states)
+        moving = active * sum(move.rows for move in moves) / max(1, visits)
         return Step(
-            step.astype(order.w.dtype),
-            sum(move.separable for move in moves), sum(move.balance for move in moves),
+            step.astype(dtype), sum(move.separable for move in moves), balance,
             sum(move.curvature for move in moves), gap, visits, inside,
-            sum(state.active_bytes for state in self.states),
+            active, moving,
+            self.apart.astype(dtype) if order.tell and self.apart is not None else None,
         )  # fmt: skip
 
 
