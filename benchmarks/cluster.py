@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, solve
-from bridle.data import make_corpus, write_arrow
+from bridle.data import make_corpus, write_npz
 
 STOP = Gap(1e-3) | Epochs(1000)
 
@@ -64,7 +64,7 @@ def costs(rows):
     """What DaskRows have counted so far."""
     return {
         "messages": rows.rounds, "client_bytes": rows.bytes_moved,
-        "peer_bytes": getattr(rows, "bytes_between", 0), "working": rows.seconds_working,
+        "peer_bytes": rows.bytes_between, "working": rows.seconds_working,
     }  # fmt: skip
 
 
@@ -77,9 +77,9 @@ def dealt(stack, folder, X, y, n_workers):
     for k, own in enumerate(
         np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
     ):
-        files.append(Path(folder) / f"{n_workers}-{k}.arrow")
+        files.append(Path(folder) / f"{n_workers}-{k}.npz")
         own.sort()  # a worker visits its rows in an order of its own
-        write_arrow(files[-1], X[own], y[own])
+        write_npz(files[-1], X[own], y[own])
     cluster = stack.enter_context(
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
                      worker_dashboard_address=None, silence_logs=50, memory_limit=0)

@@ -27,7 +27,7 @@ from bridle.rows.cluster.links import (
     TOKEN,
     Branch,
     LinkError,
-    Node,
+    TreePart,
     children,
     connect,
     framed,
@@ -59,7 +59,7 @@ class Source:
 class RemotePart(Part):
     """A part that says how long it worked. Messages travel packed, by Dask or by links."""
 
-    node: Node | None = None
+    node: TreePart | None = None
 
     def __init__(self, *made_of: Any) -> None:
         super().__init__(*made_of)
@@ -75,7 +75,7 @@ class RemotePart(Part):
         if self.node is not None:
             self.node.close()
         try:
-            self.node = Node(self.number, self._timed, self.lock, hosts[self.number], token)
+            self.node = TreePart(self.number, self._timed, self.lock, hosts[self.number], token)
         except OSError:
             return None
         return self.node.address

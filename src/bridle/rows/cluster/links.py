@@ -206,7 +206,7 @@ class Branch:
             link.close()
 
 
-class Node:
+class TreePart:
     """A part's place in the tree: it listens to one link, and answers until that is closed.
 
     work: a method and its packed arguments to the seconds it took and the packed answer, under a
