@@ -65,6 +65,14 @@ def test_the_best_bound_is_below_the_optimum():
     assert result.best_dual <= optimum * (1 + 1e-9)
 
 
+def test_an_optimum_of_zero():
+    problem = LinearProblem(np.eye(3), np.zeros(3), loss="squared")
+    result = compare(problem, ["dcd"])
+    assert result.best_dual == 0.0
+    assert result.report()[0]["suboptimality"] == 0.0
+    assert result.suboptimality(np.array([0.0, 1.0])).tolist() == [0.0, np.inf]
+
+
 def test_certifying_is_not_charged():
     problem = matrix.small_problem()
     run = compare(problem, {"slow": Pegasos(output="average")}, gap=1e-9, max_seconds=0.05).runs[0]

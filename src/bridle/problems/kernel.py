@@ -469,11 +469,11 @@ class KernelProblem(Problem):
     def start_alpha(self, start: Any) -> Array:
         """A new array with the start's dual variables made feasible, or zeros.
 
-        Of one class, or the first rows.
+        Of one class, whose variables have a sum of their own, those of the first rows instead.
         """
-        if (start is None or start.alpha is None) and not self.loss.pull:
-            return np.zeros(self.n_rows)
         if start is None or start.alpha is None:
+            if not self.loss.pull:
+                return np.zeros(self.n_rows)
             before = np.cumsum(self.upper) - self.upper
             return np.clip(self.balance.middle - before, 0.0, self.upper)
         alpha = check_vector(start.alpha, self.n_rows, "start.alpha")

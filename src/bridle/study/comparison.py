@@ -106,7 +106,9 @@ class Comparison:
 
     def suboptimality(self, primal: Any) -> Any:
         """(P - D) / |D| with the best D known: an upper bound on (P - P*) / |P*| where D > 0."""
-        return (primal - self.best_dual) / abs(self.best_dual)
+        above = np.asarray(primal) - self.best_dual
+        with np.errstate(divide="ignore", invalid="ignore"):  # where D = 0
+            return np.where(above == 0.0, 0.0, above / abs(self.best_dual))
 
     def report(self) -> list[dict[str, Any]]:
         """One dictionary a run, for JSON."""
