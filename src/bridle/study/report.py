@@ -79,7 +79,7 @@ def make_report(
     """
     if not loss_from(loss).of_classes:
         raise ValueError(
-            f"a report is of classes, which the loss {loss_from(loss).name!r} has none of: see path, "
+            f"a report is of classes, and the loss {loss_from(loss).name!r} has none: see path, "
             "compare and train --test"
         )
     labels = np.asarray(y)
