@@ -218,7 +218,7 @@ private:
     report_ = {primal, dual, violation_};
   }
 
-  // The working set: columns with a weight, and the worst of the others, twice as many as before.
+  // The working set: columns with a weight, and the worst of the others, twice as many.
   void choose() {
     std::vector<int64_t> others;
     set_.clear();
@@ -228,7 +228,7 @@ private:
       else if (penalty(j).violation(w_[j], slopes_[j]) > 0)
         others.push_back(j);
     }
-    const auto wanted = std::max<int64_t>(100, std::ssize(set_));
+    const auto wanted = std::max<int64_t>(100, 2 * std::ssize(set_));
     if (std::ssize(others) > wanted) {
       std::nth_element(others.begin(), others.begin() + wanted, others.end(), [&](auto a, auto b) {
         const double x = std::abs(slopes_[a]), y = std::abs(slopes_[b]);
