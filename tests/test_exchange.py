@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as Peer
@@ -265,10 +266,49 @@ def test_scikit_learn_there_and_back(labels: list[int], options: dict[str, Any])
     np.testing.assert_array_equal(to_sklearn(ours).predict(X), ours.predict(X))
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"C": 0.3, "class_weight": "balanced"}, {"fit_intercept": False},
+    {"solver": "saga", "l1_ratio": 0.5}, {"solver": "saga", "l1_ratio": 1.0},
+    {"solver": "liblinear", "l1_ratio": 1.0, "intercept_scaling": 3.0},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("labels", [[1, 2], [1, 2, 3]], ids=str)
+def test_logistic_regression_there_and_back(labels: list[int], options: dict[str, Any]) -> None:
+    if len(labels) > 2 and "l1_ratio" in options:
+        pytest.skip("one problem of several classes has no l1 norm")
+    X, y = draw(labels)
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, len(y)) * y
+    theirs = LogisticRegression(tol=1e-5, max_iter=10**5, **options)
+    theirs.fit(X, y, sample_weight=weight)
+    model = from_sklearn(theirs, X, y, sample_weight=weight)
+    assert 0 <= model.certificate.relative_gap < 1e-3
+    np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    again = to_sklearn(model)
+    np.testing.assert_allclose(again.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    for name in ("C", "fit_intercept", "intercept_scaling", "l1_ratio", "solver"):
+        assert again.get_params()[name] == theirs.get_params()[name]
+
+
+def test_a_sparse_machine_of_scikit_learns() -> None:
+    X, y = draw([1, 2, 3])
+    theirs = Peer(penalty="l1", tol=1e-8, max_iter=10**6).fit(X, y)
+    model = from_sklearn(theirs, X, y)
+    assert 0 <= model.certificate.relative_gap < 1e-3
+    again = to_sklearn(model)
+    assert again.penalty == "l1"
+    np.testing.assert_array_equal(again.predict(X), theirs.predict(X))
+
+
 def test_what_scikit_learn_has_and_bridle_has_not() -> None:
     X, y = draw([1, 2, 3])
-    with pytest.raises(ValueError, match="only the l2 penalty"):
-        from_sklearn(Peer(penalty="l1").fit(X, y), X, y)
+    saga = LogisticRegression(solver="saga", l1_ratio=0.5, tol=0.1).fit(X, y)
+    with pytest.raises(ValueError, match='multi_class="multinomial" has no penalty="elasticnet"'):
+        from_sklearn(saga, X, y)
+    with pytest.raises(TypeError, match="got LogisticRegressionCV"):
+        from_sklearn(LogisticRegressionCV(), X, y)
+    with pytest.raises(ValueError, match="is one problem of all of them"):
+        to_sklearn(bridle.LogisticRegression(multi_class="ovr").fit(X, y))
+    with pytest.raises(ValueError, match="the hinge and its square"):
+        to_sklearn(bridle.LinearSVC(loss="smoothed_hinge").fit(X, y))
     with pytest.raises(TypeError, match="fitted"):
         from_sklearn(Peer(), X, y)
     with pytest.raises(ValueError, match="labels that the estimator was not trained on"):

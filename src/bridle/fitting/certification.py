@@ -165,7 +165,7 @@ def _certify_elsewhere(model: LinearModel, X: Any, max_seconds: float) -> tuple[
     objective: Any = model.objective
     task = Task(
         objective.C, objective.formula, objective.bias, objective.bias_scale, model.multi_class,  # type: ignore[arg-type]
-        weights and dict(zip(model.classes.tolist(), weights, strict=True)),
+        weights and dict(zip(model.classes.tolist(), weights, strict=True)), **objective.penalty,
     )  # fmt: skip
     refuse_elsewhere(home_of(X), task, Extras())
     problems = problems_elsewhere(X, task)
