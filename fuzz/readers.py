@@ -50,9 +50,10 @@ class Readers:
         write_npz(folder / "b.npz", X.toarray(), y)
         write_arrow(folder / "a.arrow", X, y, batch_bytes=200)
         write_arrow(folder / "b.arrow", X, y, qid=np.arange(12) // 4, weight=np.ones(12))
+        write_arrow(folder / "ac.arrow", X, y, batch_bytes=200, compact="exact")
         text = (folder / "a.svm").read_bytes()
         self.seeds: list[tuple[str, bytes]] = [
-            *((path.suffix, path.read_bytes()) for path in sorted(folder.glob("[ab].*"))),
+            *((path.suffix, path.read_bytes()) for path in sorted(folder.glob("[ab]*.*"))),
             (".svm.gz", gzip.compress(text, mtime=0)), (".svm.xz", lzma.compress(text)),
             (".csv", CSV.encode()), (".tsv", CSV.replace(",", "\t").encode()),
             (".csv.gz", gzip.compress(CSV.encode(), mtime=0)), (".parquet", self._parquet()),

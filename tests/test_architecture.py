@@ -30,6 +30,7 @@ CALLERS = {
     "sums": {"objective"},
     "structured": {"structured"},
     "text": {"data"},
+    "compact": {"data"},
 }
 
 # Public names of version 0.1.0; none may go.

@@ -7,6 +7,7 @@
 namespace bridle {
 
 void bind_coordinate(nb::module_ &steps); // bindings/coordinate.cpp
+void bind_compact(nb::module_ &compact);  // bindings/compact.cpp
 
 namespace {
 
@@ -42,6 +43,9 @@ NB_MODULE(_core, m) {
 
   auto rows = m.def_submodule("rows", "Passes over rows, which know of no loss.");
   bridle::bind_rows(rows);
+
+  auto compact = m.def_submodule("compact", "Rows of files in fewer bytes.");
+  bridle::bind_compact(compact);
 
   auto steps = m.def_submodule("steps", "What solvers call: steps and epochs of every method.");
   auto kernels = m.def_submodule("kernels", "Mercer kernels, and passes with them.");

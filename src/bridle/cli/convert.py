@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import click
 from bridle.cli.shared import (
@@ -35,6 +36,12 @@ from bridle.cli.shared import (
     default=None,
     help="Whether DATA counts features from 0 or from 1.  [default: from 1, unless a 0 occurs]",
 )
+@click.option(
+    "--compact", type=click.Choice(["exact", "float16"]),
+    help="Fewer bytes: columns as gaps of 16 bits, and values as 16-bit numbers of different ones. "
+    "exact: the same rows, values as they are if there are too many different ones. float16: "
+    "values are rounded to 16 bits.",
+)  # fmt: skip
 @threads_option
 @json_option
 def convert(
@@ -43,6 +50,7 @@ def convert(
     rows: Path,
     features: int | None,
     zero_based: bool | None,
+    compact: Literal["exact", "float16"] | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -63,6 +71,7 @@ def convert(
             found = svmlight_to_arrow(
                 data, rows, n_threads=threads, n_features=features,
                 zero_based="auto" if zero_based is None else zero_based, progress=show,
+                compact=compact,
             )  # fmt: skip
     seconds = clock.report()["total"]
     if as_json:

@@ -15,6 +15,9 @@ The schema's metadata says ``bridle.format`` (1), ``bridle.n_features`` and ``br
 (1 if texts of the same data count features from 0). A file without them, from another tool, is read
 too: its width is then the largest column that occurs.
 
+A compact file (``bridle.format`` 2) has gaps instead of indices, and numbers of values where these
+are few: see `bridle.data.compact`. It is smaller, and unpacked when it is read.
+
 The file is mapped, not loaded: the arrays of a batch are views of the file, and together they are a
 CSR matrix. Nothing in them is trusted: offsets are checked when a batch is looked at, columns and
 values when a problem is made of them. Compressed files cannot be mapped and are refused.
@@ -24,12 +27,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
+from bridle import _core
+from bridle.data.compact import MOST_VALUES, Compact, Packer, Packing
 from bridle.files.atomic import replacing
 from bridle.matrix.csr import check_csr
 from numpy.typing import ArrayLike, NDArray
@@ -43,15 +48,17 @@ __all__ = ["ArrowError", "ArrowRows", "Batch", "RowWriter", "open_arrow", "read_
 
 StrPath = str | os.PathLike[str]
 
-FORMAT = 1
+FORMAT, COMPACT_FORMAT = 1, 2
 BATCH_BYTES = 16 << 20  # of a batch that we write, about
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _MOST_FEATURES = 2**31 - 1
+_MOST_ARRAYS = 7  # of a batch
 _ALIGNMENT = 64  # of arrays in a buffer
 _MAGIC = 8  # bytes before the first schema
 _METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
 _LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
+AS_THEY_ARE = Packing.of(None)
 _DIGITS = 20  # of the places that are kept for these
 
 
@@ -136,7 +143,7 @@ class Span:
 
 @dataclass(frozen=True)
 class _Spans:
-    """Where the arrays of one batch are."""
+    """Where the arrays of one batch are. columns: or gaps. values: or their numbers."""
 
     n_rows: int
     label: Span
@@ -175,11 +182,43 @@ class RowRange:
     end: int
     first_index: int
     first_value: int
+    n_indices: int  # or gaps
     nnz: int
 
     @property
     def n_rows(self) -> int:
         return int(self.end - self.begin)
+
+
+class Streams:
+    """The file, opened once for each array of a batch.
+
+    The system watches every opening by itself, and reads ahead where one part of an array is asked
+    for after the other, whatever is asked for by others meanwhile.
+    """
+
+    def __init__(self, path: str, known: int) -> None:
+        """known: a descriptor of the file: at the path there may be another one by now."""
+        self.descriptors = [_reopened(path, known) for _ in range(_MOST_ARRAYS)]
+        weakref.finalize(self, _close_all, self.descriptors)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.descriptors)
+
+
+class _Room:
+    """Where arrays go: one behind the other into a buffer, or each into memory of its own."""
+
+    def __init__(self, buffer: memoryview | None) -> None:
+        self._buffer, self._used = buffer, 0
+
+    def array(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """One that nothing has been written to."""
+        if self._buffer is None:
+            return np.empty(count, dtype)
+        place = self._buffer[self._used : self._used + count * dtype.itemsize]
+        self._used += len(place) + -len(place) % _ALIGNMENT
+        return np.frombuffer(place, dtype)
 
 
 class ArrowRows:
@@ -204,6 +243,7 @@ class ArrowRows:
         self._descriptor = os.open(path, os.O_RDONLY)
         self._close = weakref.finalize(self, os.close, self._descriptor)
         self._map: Any = _mapped(self._descriptor, self.path)
+        self._known: NDArray[Any] | None  # what the numbers of values stand for
         self._open()
 
     def _open(self) -> None:
@@ -225,8 +265,11 @@ class ArrowRows:
             raise ArrowError(
                 f"{self.path}: not a complete Arrow file: {_first_line(error)}"
             ) from error
-        self.dtype = _numpy_dtype(schema.field("values").type.value_type)
-        self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
+        self._as_gaps = "indices" not in schema.names
+        self.dtype, self._known = _numpy_dtype(schema.field("values").type.value_type), None
+        self.column_dtype: np.dtype[Any] = np.dtype(np.int32)
+        if not self._as_gaps:
+            self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
         self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
         self._spans = []
         for k in range(n_batches):
@@ -260,8 +303,10 @@ class ArrowRows:
         spans = _SpanFinder(base, len(self._map))
         try:
             n = batch.num_rows
-            index_offsets, columns = spans.of_list(batch.column("indices"))
+            name = "gaps" if self._as_gaps else "indices"
+            index_offsets, columns = spans.of_list(batch.column(name))
             value_offsets, values = spans.of_list(batch.column("values"))
+            self._note(getattr(batch.column("values").values, "dictionary", None))
             return _Spans(
                 n_rows=n,
                 label=spans.of_numbers(batch.column("label")),
@@ -272,6 +317,17 @@ class ArrowRows:
             )  # fmt: skip
         except ValueError as error:
             raise self.error(k, str(error)) from error
+
+    def _note(self, dictionary: Any) -> None:
+        """What numbers of values stand for: the same in all batches, and no longer in the file."""
+        if dictionary is None:
+            return
+        if dictionary.null_count or len(dictionary) > MOST_VALUES:
+            raise ValueError("damaged: the dictionary of values")
+        if self._known is None:
+            self._known = np.array(dictionary.to_numpy(zero_copy_only=False), self.dtype)
+        if len(dictionary) != len(self._known):
+            raise ValueError("has a dictionary of values of its own")
 
     def _width(self, metadata: dict[bytes, bytes]) -> int:
         text = metadata.get(b"bridle.n_features", b"")
@@ -288,9 +344,10 @@ class ArrowRows:
                     )
             return widest + 1
         version = metadata.get(b"bridle.format", b"?").decode("ascii", "replace")
-        if version != str(FORMAT):
+        if version not in (str(FORMAT), str(COMPACT_FORMAT)):
             raise ArrowError(
-                f"{self.path}: written in format {version} of bridle; this version reads {FORMAT}"
+                f"{self.path}: written in format {version} of bridle; this version reads {FORMAT} "
+                f"and {COMPACT_FORMAT}"
             )
         if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= _MOST_FEATURES):
             raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
@@ -310,6 +367,11 @@ class ArrowRows:
         return self.n_rows, self.n_features
 
     @property
+    def compact(self) -> bool:
+        """Whether rows are unpacked when they are read."""
+        return self._as_gaps or self._known is not None
+
+    @property
     def batch_bytes(self) -> NDArray[np.int64]:
         """The size of each batch in the file."""
         return np.array([spans.end - spans.begin for spans in self._spans], np.int64)
@@ -325,61 +387,75 @@ class ArrowRows:
         return self.view(self._whole(k))
 
     def view(self, rows: RowRange) -> Batch:
-        """Some rows of a batch, as views of the mapped file."""
+        """Some rows of a batch, as views of the mapped file; of a compact file, unpacked."""
+        if self.compact:
+            return self.load(rows)
         spans = self._spans[rows.batch]
         some, ends = slice(rows.begin, rows.end), slice(rows.begin, rows.end + 1)
         return self._assemble(
             rows, lambda span, part: span.view(self._map, 0)[part], spans, some, ends,
-            slice(None), slice(None),
+            slice(None), slice(None), _Room(None),
         )  # fmt: skip
 
-    def load(self, rows: int | RowRange, buffer: memoryview | None = None) -> Batch:
+    def streams(self) -> Streams:
+        """For ranges that are loaded one after the other."""
+        return Streams(self.path, self._descriptor)
+
+    def load(
+        self,
+        rows: int | RowRange,
+        buffer: memoryview | None = None,
+        streams: Iterable[int] | None = None,
+    ) -> Batch:
         """A batch, or some rows of it, read into the buffer, or into memory of its own.
 
-        Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes.
+        Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes. streams: through
+        which to read.
         """
-        if isinstance(rows, int):
-            rows = self._whole(rows)
-        found = rows
-        memory = buffer if buffer is not None else np.empty(self.range_bytes(found), np.uint8).data
-        used = 0
+        part = self._whole(rows) if isinstance(rows, int) else rows
+        room, through = _Room(buffer), iter(streams or repeat(self._descriptor))
 
-        def read(span: Span, part: slice) -> NDArray[Any]:
-            nonlocal used
-            begin, end, _ = part.indices(span.count)
-            piece = Span(span.position + begin * span.dtype.itemsize, span.dtype, end - begin)
-            place = memory[used : used + piece.end - piece.position]
-            used += len(place) + -len(place) % _ALIGNMENT
-            self._read(found.batch, piece.position, place)
-            return np.frombuffer(place, span.dtype)
+        def read(span: Span, some: slice) -> NDArray[Any]:
+            begin, end, _ = some.indices(span.count)
+            found = room.array(end - begin, span.dtype)
+            position = span.position + begin * span.dtype.itemsize
+            self._read(part.batch, position, found.view(np.uint8).data, next(through))
+            return found
 
-        some, ends = slice(rows.begin, rows.end), slice(rows.begin, rows.end + 1)
         return self._assemble(
-            rows, read, self._spans[rows.batch], some, ends,
-            slice(rows.first_index, rows.first_index + rows.nnz),
-            slice(rows.first_value, rows.first_value + rows.nnz),
+            part, read, self._spans[part.batch], slice(part.begin, part.end),
+            slice(part.begin, part.end + 1),
+            slice(part.first_index, part.first_index + part.n_indices),
+            slice(part.first_value, part.first_value + part.nnz), room,
         )  # fmt: skip
-
-    def expect_reads(self, *, in_order: bool) -> None:
-        """Tell the system how rows will be loaded: what to read ahead on its own, if anything."""
-        if hasattr(os, "posix_fadvise"):
-            advice = os.POSIX_FADV_NORMAL if in_order else os.POSIX_FADV_RANDOM
-            os.posix_fadvise(self._descriptor, 0, 0, advice)
 
     def ranges(self, most_bytes: int) -> list[RowRange]:
         """All rows in order, in ranges of about so many bytes at most; reads their ends only."""
         return [
             part
             for k, spans in enumerate(self._spans)
-            for part in self._cut(k, -(-(spans.end - spans.begin) // most_bytes))
+            for part in self._cut(k, -(-self._unpacked_bytes(spans) // most_bytes))
         ]
+
+    def _unpacked_bytes(self, spans: _Spans) -> int:
+        """The size of a batch in memory."""
+        if not self.compact:
+            return spans.end - spans.begin
+        return sum(span.end - span.position for span in spans.by_row) + (
+            spans.values.count * (self.column_dtype.itemsize + self.dtype.itemsize)
+        )
 
     def range_bytes(self, rows: RowRange) -> int:
         """The size of a buffer to load these rows into."""
         spans = self._spans[rows.batch]
         per_row = sum(span.dtype.itemsize for span in spans.by_row)
-        entry = spans.columns.dtype.itemsize + spans.values.dtype.itemsize
-        return rows.n_rows * per_row + rows.nnz * entry + 8 * _ALIGNMENT
+        needed = rows.n_rows * per_row + rows.nnz * spans.values.dtype.itemsize
+        needed += rows.n_indices * spans.columns.dtype.itemsize
+        if self._as_gaps:
+            needed += rows.nnz * self.column_dtype.itemsize
+        if self._known is not None:
+            needed += rows.nnz * self.dtype.itemsize
+        return needed + (8 + 2 * self.compact) * _ALIGNMENT
 
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, the values and the label of one row, read from the file."""
@@ -400,7 +476,7 @@ class ArrowRows:
         return memory
 
     def _whole(self, k: int) -> RowRange:
-        return self._cut(k, 1)[0] if self._spans[k].n_rows else RowRange(k, 0, 0, 0, 0, 0)
+        return self._cut(k, 1)[0] if self._spans[k].n_rows else RowRange(k, 0, 0, 0, 0, 0, 0)
 
     def _cut(self, k: int, n_ranges: int) -> list[RowRange]:
         """The rows of batch k in so many ranges; none if it has no rows."""
@@ -413,10 +489,18 @@ class ArrowRows:
         spans = self._spans[k]
         indices = self._entries(k, spans.index_offsets, cuts, spans.columns.count, "indices")
         values = self._entries(k, spans.value_offsets, cuts, spans.values.count, "values")
-        if indices[-1] - indices[0] != values[-1] - values[0]:
+        if not self._as_gaps and indices[-1] - indices[0] != values[-1] - values[0]:
             self._offsets_of(k)  # says in which row
         return [
-            RowRange(k, begin, end, indices[i], values[i], indices[i + 1] - indices[i])
+            RowRange(
+                k,
+                begin,
+                end,
+                indices[i],
+                values[i],
+                indices[i + 1] - indices[i],
+                values[i + 1] - values[i],
+            )
             for i, (begin, end) in enumerate(pairwise(cuts.tolist()))
         ]
 
@@ -442,17 +526,18 @@ class ArrowRows:
         arrays = [span.view(self._map, 0) for span in (spans.index_offsets, spans.value_offsets)]
         self._same_lengths(k, 0, *(array.astype(np.int64) for array in arrays))
 
-    def _read(self, k: int, begin: int, memory: Any) -> None:
+    def _read(self, k: int, begin: int, memory: Any, descriptor: int | None = None) -> None:
         size, done = len(memory), 0
+        descriptor = self._descriptor if descriptor is None else descriptor
         while done < size:
-            n = os.preadv(self._descriptor, [memory[done:]], begin + done)
+            n = os.preadv(descriptor, [memory[done:]], begin + done)
             if n == 0:
                 raise self.error(k, "the file has become shorter while it was read")
             done += n
 
     def _assemble(
         self, rows: RowRange, read: Any, spans: _Spans, some: slice, ends: slice,
-        indices: slice, entries: slice,
+        indices: slice, entries: slice, room: _Room,
     ) -> Batch:  # fmt: skip
         """A batch of the arrays that `read` gives, its offsets checked."""
         k = rows.batch
@@ -462,10 +547,15 @@ class ArrowRows:
             k, read(spans.index_offsets, ends), skipped[0], len(columns), "indices"
         )
         other = self._offsets(k, read(spans.value_offsets, ends), skipped[1], len(values), "values")
-        if offsets[0] != other[0]:
+        if self._as_gaps:
+            columns = self._columns(rows, offsets, columns, other, room)
+            offsets = other
+        elif offsets[0] != other[0]:
             columns, values = columns[offsets[0] :], values[other[0] :]
             offsets, other = offsets - offsets[0], other - other[0]
         self._same_lengths(k, rows.begin, offsets, other)
+        if self._known is not None:
+            values = self._values(k, values, self._known, room)
         return Batch(
             number=k, first_row=int(self.batch_rows[k]) + rows.begin, offsets=offsets,
             columns=columns, values=values, labels=read(spans.label, some),
@@ -473,6 +563,29 @@ class ArrowRows:
             weight=None if spans.weight is None else read(spans.weight, some),
             n_features=self.n_features,
         )  # fmt: skip
+
+    def _columns(
+        self, rows: RowRange, gap_offsets: NDArray[np.int64], gaps: NDArray[Any],
+        offsets: NDArray[np.int64], room: _Room,
+    ) -> NDArray[Any]:  # fmt: skip
+        """Unpacked."""
+        columns = room.array(rows.nnz, self.column_dtype)
+        try:
+            _core.compact.columns_of_gaps(gap_offsets, gaps, offsets, self.n_features, columns)
+        except ValueError as error:
+            raise self.error(rows.batch, str(error)) from error
+        return columns
+
+    def _values(
+        self, k: int, codes: NDArray[Any], known: NDArray[Any], room: _Room
+    ) -> NDArray[Any]:
+        """What these numbers stand for."""
+        values = room.array(len(codes), self.dtype)
+        try:
+            _core.compact.values_of_codes(codes, known, values)
+        except ValueError as error:
+            raise self.error(k, str(error)) from error
+        return values
 
     def _same_lengths(
         self, k: int, first: int, offsets: NDArray[np.int64], other: NDArray[np.int64]
@@ -619,23 +732,39 @@ class RowWriter:
     """
 
     def __init__(
-        self, file: IO[bytes], *, dtype: Any, qid: bool = False, weight: bool = False
+        self,
+        file: IO[bytes],
+        *,
+        dtype: Any,
+        qid: bool = False,
+        weight: bool = False,
+        packing: Packing = AS_THEY_ARE,
     ) -> None:
         pa = _pyarrow()
-        self._file = file
+        self._file, self._packer = file, Packer(packing, dtype)
         fields = [("label", pa.float64())]
         fields += [("qid", pa.int64())] if qid else []
         fields += [("weight", pa.float64())] if weight else []
+        kind = pa.from_numpy_dtype(dtype)
+        inside = {
+            "gaps" if packing.gaps else "indices": pa.uint16() if packing.gaps else pa.int32(),
+            "values": pa.dictionary(pa.uint16(), kind) if packing.numbers else kind,
+        }
         fields += [
-            ("indices", pa.large_list(pa.field("item", pa.int32(), nullable=False))),
-            ("values", pa.large_list(pa.field("item", pa.from_numpy_dtype(dtype), nullable=False))),
+            (name, pa.large_list(pa.field("item", kind, nullable=False)))
+            for name, kind in inside.items()
         ]
         self._places = {name: os.urandom(_DIGITS // 2).hex().encode() for name in _LATE}
         self._schema = pa.schema(
             [pa.field(name, kind, nullable=False) for name, kind in fields],
-            {"bridle.format": str(FORMAT), **self._places},
+            {
+                "bridle.format": str(COMPACT_FORMAT if packing != AS_THEY_ARE else FORMAT),
+                **self._places,
+            },
         )
-        self._writer = pa.ipc.new_file(file, self._schema)
+        # A batch brings the values that are new in it.
+        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+        self._writer = pa.ipc.new_file(file, self._schema, options=options)
         self.n_rows = 0
 
     def write(
@@ -645,19 +774,35 @@ class RowWriter:
     ) -> None:  # fmt: skip
         """One batch: rows offsets[i]..offsets[i + 1] of columns and values."""
         pa = _pyarrow()
-        given = {"label": labels, "qid": qid, "weight": weight}
         begin, end = int(offsets[0]), int(offsets[-1])
-        ends = pa.array(np.asarray(offsets, np.int64) - begin)
+        ends, columns = np.asarray(offsets, np.int64) - begin, columns[begin:end]
+        given = {"label": labels, "qid": qid, "weight": weight}
+        lists = {"values": (ends, self._values(values[begin:end]))}
+        if self._packer.packing.gaps:
+            gap_ends, gaps = self._packer.gaps(ends, columns)
+            lists["gaps"] = gap_ends, pa.array(gaps)
+        else:
+            lists["indices"] = ends, pa.array(columns, pa.int32())
         arrays = []
         for field in self._schema:
             if field.name in given:
                 arrays.append(pa.array(given[field.name], field.type))
-                continue
-            stored = columns if field.name == "indices" else values
-            inside = pa.array(stored[begin:end], field.type.value_type)
-            arrays.append(pa.LargeListArray.from_arrays(ends, inside, type=field.type))
+            else:
+                where, inside = lists[field.name]
+                arrays.append(
+                    pa.LargeListArray.from_arrays(pa.array(where), inside, type=field.type)
+                )
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self.n_rows += len(labels)
+
+    def _values(self, values: NDArray[Any]) -> Any:
+        """As an array of Arrow's."""
+        pa, packer = _pyarrow(), self._packer
+        values = packer.rounded(values)
+        if not packer.packing.numbers:
+            return pa.array(values)
+        numbers = packer.numbers(values)
+        return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(packer.known))
 
     def finish(self, n_features: int, zero_based: bool) -> None:
         """Write the footer, and what is known now into the places kept for it."""
@@ -685,11 +830,13 @@ def write_arrow(
     weight: ArrayLike | None = None,
     zero_based: bool = False,
     batch_bytes: int = BATCH_BYTES,
+    compact: Compact | None = None,
 ) -> None:
     """Write rows in batches of about so many bytes: all of the file, or nothing.
 
     X is a SciPy sparse matrix or a dense array. float32 values stay float32. zero_based: whether
-    texts of the same data call the first feature number 0.
+    texts of the same data call the first feature number 0. compact: "exact" takes fewer bytes for
+    the same rows, "float16" for values that are rounded to 16 bits (see docs/scale.md).
 
     Examples
     --------
@@ -706,20 +853,22 @@ def write_arrow(
     qids = None if qid is None else _checked_qids(qid, n_rows)
     if not np.isfinite(X.data).all():
         raise ValueError("X must be finite")
-    with replacing(path) as file:
-        writer = RowWriter(
-            file,
-            dtype=X.dtype,
-            qid=qids is not None,
-            weight=weights is not None,
-        )
-        for first, end in row_blocks(X.indptr, batch_bytes, X.data.itemsize + 4):
-            writer.write(
-                X.indptr[first : end + 1], X.indices, X.data, labels[first:end],
-                qid=None if qids is None else qids[first:end],
-                weight=None if weights is None else weights[first:end],
+
+    def write(packing: Packing) -> None:
+        with replacing(path) as file:
+            writer = RowWriter(
+                file, dtype=X.dtype, qid=qids is not None, weight=weights is not None,
+                packing=packing,
             )  # fmt: skip
-        writer.finish(X.shape[1], zero_based)
+            for first, end in row_blocks(X.indptr, batch_bytes, X.data.itemsize + 4):
+                writer.write(
+                    X.indptr[first : end + 1], X.indices, X.data, labels[first:end],
+                    qid=None if qids is None else qids[first:end],
+                    weight=None if weights is None else weights[first:end],
+                )  # fmt: skip
+            writer.finish(X.shape[1], zero_based)
+
+    Packing.of(compact).found(write)
 
 
 def row_blocks(
@@ -747,13 +896,18 @@ def _checked(values: ArrayLike, n_rows: int, name: str) -> NDArray[np.float64]:
     return array
 
 
-COLUMNS = ("label", "qid", "weight", "indices", "values")
+COLUMNS = ("label", "qid", "weight", "indices", "gaps", "values")
 
 
 def _check_schema(schema: Any, path: str) -> None:
     pa = _pyarrow()
     names = schema.names
-    missing = [name for name in ("label", "indices", "values") if name not in names]
+    wanted = (
+        "label",
+        "gaps" if "gaps" in names and "indices" not in names else "indices",
+        "values",
+    )
+    missing = [name for name in wanted if name not in names]
     if missing:
         raise ArrowError(
             f"{path}: no column {', '.join(missing)}; rows have label, indices and values, and "
@@ -764,16 +918,24 @@ def _check_schema(schema: Any, path: str) -> None:
     numbers = {
         "label": (*_FLOATS, *_INTEGERS), "qid": _INTEGERS, "weight": (*_FLOATS, *_INTEGERS),
     }  # fmt: skip
-    inside = {"indices": ("int32", "int64"), "values": _FLOATS}
+    inside = {"indices": ("int32", "int64"), "gaps": ("uint16",), "values": _FLOATS}
     for name in COLUMNS:
         if name not in names:
             continue
         kind = schema.field(name).type
         allowed = numbers.get(name) or inside[name]
-        found, shown = kind, " or ".join(allowed)
+        found: Any = kind
+        shown = " or ".join(allowed)
         if name in inside:
             shown = f"a list of {shown}"
             found = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 0
+            if (
+                name == "values"
+                and found
+                and pa.types.is_dictionary(found)
+                and found.index_type == "uint16"
+            ):
+                found = found.value_type
         if found not in [pa.type_for_alias(word) for word in allowed]:
             raise ArrowError(f"{path}: column {name} must be {shown}, but is {kind}")
 
@@ -796,7 +958,7 @@ class _SpanFinder:
         inside = array.values
         if inside.null_count:
             raise ValueError("a list has missing values inside")
-        return offsets, self.of_numbers(inside)
+        return offsets, self.of_numbers(getattr(inside, "indices", inside))
 
     def _span(self, buffer: Any, dtype: np.dtype[Any], offset: int, count: int) -> Span:
         if count == 0:
@@ -815,6 +977,7 @@ class _SpanFinder:
 
 
 def _numpy_dtype(kind: Any) -> np.dtype[Any]:
+    kind = getattr(kind, "value_type", kind)  # of a dictionary
     dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return dtype
 
@@ -825,6 +988,23 @@ def _mapped(descriptor: int, path: str) -> Any:
     if os.fstat(descriptor).st_size == 0:  # cannot be mapped
         raise ArrowError(f"{path}: is empty")
     return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+
+def _reopened(path: str, known: int) -> int:
+    """A descriptor of the same file, with its own reading ahead if it is still at the path."""
+    try:
+        found = os.open(path, os.O_RDONLY)
+    except OSError:
+        return os.dup(known)
+    if os.path.sameopenfile(found, known):
+        return found
+    os.close(found)
+    return os.dup(known)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _first_line(error: BaseException) -> str:

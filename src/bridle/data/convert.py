@@ -6,7 +6,8 @@ number of threads, and takes its name when it is complete.
 
 Whether a text counts its features from 0 or from 1 is known at its end: it counts from 1 unless an
 index 0 occurs. Until one does, columns are written as if none would; if one comes after all, the
-columns that were written before are raised by one, in place.
+columns that were written before are raised by one, in place. (Gaps cannot be: the conversion of a
+compact file begins again, as it does if its rows turn out not to be what its packing is for.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from typing import IO, Any
 import numpy as np
 from bridle._core.text import SvmlightError
 from bridle._core.text import read_svmlight as _parse
-from bridle.data.arrow import BATCH_BYTES, ArrowRows, RowWriter, StrPath, row_blocks
+from bridle.data.arrow import (
+    AS_THEY_ARE,
+    BATCH_BYTES,
+    ArrowRows,
+    RowWriter,
+    StrPath,
+    row_blocks,
+)
+from bridle.data.compact import Compact, Packing
 from bridle.data.svmlight import ZeroBased, _options
 from bridle.files.atomic import replacing
 from bridle.files.packed import PackedError, damage_told, name_of, unpacking
@@ -51,29 +60,46 @@ def svmlight_to_arrow(
     zero_based: ZeroBased = "auto",
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
+    compact: Compact | None = None,
 ) -> Converted:
     """Convert a file in svmlight format, plain or compressed by gzip, xz, bzip2 or Zstandard.
 
     Query ids are kept if the first row has one; then every row needs one. progress: called with the
     number of bytes of the file that have been read so far. n_features and zero_based: for the files
     of one data set, which may not show by themselves how wide they are and from what they count.
+    compact: see `write_arrow`.
     """
     name = name_of(path)
-    with open(path, "rb") as file, replacing(target) as out:
-        conversion = _Conversion(
-            out, name, _options(n_threads, np.float32, zero_based, None, False)
-        )
-        conversion.run(_blocks(file, name, block_bytes, progress))
-        found = conversion.finish(n_features)
-        if conversion.batches_to_raise:
-            out.flush()
-            _raise_columns(out.name, conversion.batches_to_raise)
-    return found
+
+    def convert(packing: Packing, zero_based: ZeroBased = zero_based) -> Converted:
+        with open(path, "rb") as file, replacing(target) as out:
+            options = _options(n_threads, np.float32, zero_based, None, False)
+            conversion = _Conversion(out, name, options, packing)
+            conversion.run(_blocks(file, name, block_bytes, progress))
+            found = conversion.finish(n_features)
+            if conversion.batches_to_raise:
+                out.flush()
+                _raise_columns(out.name, conversion.batches_to_raise)
+        return found
+
+    def from_either(packing: Packing) -> Converted:
+        try:
+            return convert(packing)
+        except _ZeroBasedError:
+            return convert(packing, True)
+
+    return Packing.of(compact).found(from_either)
+
+
+class _ZeroBasedError(Exception):
+    """It was seen too late for gaps that the text counts from 0."""
 
 
 class _Conversion:
-    def __init__(self, out: IO[bytes], name: str, options: dict[str, Any]) -> None:
-        self.out, self.name, self.options = out, name, options
+    def __init__(
+        self, out: IO[bytes], name: str, options: dict[str, Any], packing: Packing = AS_THEY_ARE
+    ) -> None:
+        self.out, self.name, self.options, self.packing = out, name, options, packing
         self.writer: RowWriter | None = None
         self.lines = self.batches = self.nnz = self.width = 0
         self.zero_based = False
@@ -121,13 +147,17 @@ class _Conversion:
     def _write(self, parts: tuple[Any, ...]) -> None:
         values, columns, indptr, labels, qids, n_features, zero_based = parts
         if zero_based and not self.zero_based:
+            if self.packing.gaps and self.batches:
+                raise _ZeroBasedError
             self.zero_based, self.batches_to_raise = True, self.batches
             self.width += self.width > 0
             self.options["zero_based"] = True
         elif self.zero_based and not zero_based:  # parsed before the first index 0 was seen
             columns, n_features = columns + np.int32(1), n_features + 1
         if self.writer is None:
-            self.writer = RowWriter(self.out, dtype=values.dtype, qid=qids is not None)
+            self.writer = RowWriter(
+                self.out, dtype=values.dtype, qid=qids is not None, packing=self.packing
+            )
         self.width = max(self.width, n_features)
         self.nnz += len(values)
         for first, end in row_blocks(indptr, BATCH_BYTES, 8):

@@ -48,9 +48,8 @@ SOME = 1 << 13  # rows
 
 
 def stretches(rows: DiskRows, rng: _core.Rng) -> Iterator[NDArray[np.int64]]:
-    """The ranges of an epoch in random order, in pieces of at least STRETCH bytes."""
-    order = np.empty(len(rows), np.int64)
-    rng.permutation(order)
+    """The ranges of an epoch in an order of its own, in pieces of at least STRETCH bytes."""
+    order = rows.shuffled(rng)
     sizes = np.cumsum(rows.sizes[order])
     cuts = np.flatnonzero(np.diff(sizes // STRETCH)) + 1
     yield from np.split(order, cuts)
