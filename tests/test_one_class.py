@@ -141,6 +141,12 @@ def test_what_there_is_not():
             bridle.LinearProblem(X, None, loss="one_class", bias=bias)
     with pytest.raises(ValueError, match="see LinearOneClassSVM"):
         bridle.LinearSVC(loss="one_class").fit(X, y)
+    with pytest.raises(ValueError, match="see LinearOneClassSVM"):
+        bridle.OnlineSVC(loss="one_class").partial_fit(X, y, classes=[-1, 1])
+    with pytest.raises(ValueError, match="see LinearOneClassSVM"):
+        bridle.solve_one_vs_rest(X, np.arange(50) % 3, 3, loss="one_class", bias="free")
+    with pytest.raises(ValueError, match="one of targets, not of classes"):
+        bridle.OnlineSVM([-1, 1], loss="squared")
     with pytest.raises(ValueError, match="not available on a cluster"):
         bridle.LinearProblem(LocalParts(X, y, 2), loss="one_class", bias="free")
     with pytest.raises(bridle.errors.DeviceError, match="not one_class"):

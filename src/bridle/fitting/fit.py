@@ -18,7 +18,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.labels import Labels, class_weights, encode, row_costs, row_weights
+from bridle.fitting.labels import (
+    Labels,
+    check_of_classes,
+    class_weights,
+    encode,
+    row_costs,
+    row_weights,
+)
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import (
     ClusterProblems,
@@ -171,13 +178,7 @@ def fit(
     problems, once the classes are known.
     """
     check_multi_class(task.multi_class)
-    if loss_from(task.loss).one_class:
-        raise ValueError("the loss 'one_class' is of rows without labels: see LinearOneClassSVM")
-    if loss_from(task.loss).residual:
-        raise ValueError(
-            f"the loss {loss_from(task.loss).name!r} is one of targets, not of classes: see "
-            "LinearSVR, QuantileRegressor and Ridge, or bridle.fit_regression"
-        )
+    check_of_classes(loss_from(task.loss))
     homes = {"disk": _on_disk, "cluster": _on_cluster}
     how = _How(task, effort, extras, start, watch)
     return homes.get(home_of(rows), _in_memory)(rows, labels, sample_weight, how)

@@ -17,6 +17,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector
 from bridle.matrix.labels import places_of, two_values
+from bridle.objective.losses import Loss
 from numpy.typing import ArrayLike, NDArray
 
 # By label, or one for each class, or a function from the classes to those.
@@ -43,6 +44,17 @@ class OneClassError(ValueError):
     def __init__(self, label: Any, rows: str = "rows") -> None:
         super().__init__(f"the {rows} must be of at least two classes, got 1 class: {label}")
         self.label = label
+
+
+def check_of_classes(loss: Loss) -> None:
+    """ValueError if rows of this loss have no classes."""
+    if loss.one_class:
+        raise ValueError(f"the loss {loss.name!r} is of rows without labels: see LinearOneClassSVM")
+    if loss.residual:
+        raise ValueError(
+            f"the loss {loss.name!r} is one of targets, not of classes: see LinearSVR, "
+            "QuantileRegressor and Ridge, or bridle.fit_regression"
+        )
 
 
 def classes_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.fitting.labels import Labels
+from bridle.fitting.labels import Labels, check_of_classes
 from bridle.fitting.problems import (
     AgainstRest,
     ClusterProblems,
@@ -20,7 +20,7 @@ from bridle.fitting.problems import (
 from bridle.fitting.solutions import Solutions
 from bridle.models.deciding import MultiClass, check_multi_class
 from bridle.objective.bias import Bias
-from bridle.objective.losses import Hinge, Loss
+from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.rows.cuda.device import Where
 from bridle.solvers import Solver, solver_from
 from bridle.solving.checkpoint import Checkpoint
@@ -181,6 +181,7 @@ def solve_multiclass(
     (4, 47236)
     """
     check_multi_class(multi_class)
+    check_of_classes(loss_from(loss))
     numbers = np.asarray(codes)
     if n_classes < 2:
         raise ValueError(f"there must be at least two classes, got {n_classes}")

@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
+from bridle.fitting.labels import check_of_classes
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.labels import check_weights
@@ -88,6 +89,7 @@ class OnlineSVM:
         check_choice("rate", rate, OnlineRate)
         self.lam, self.rate, self.eta0 = float(lam), rate, eta0
         self.loss = loss_from(loss)
+        check_of_classes(self.loss)
         self.fit_intercept = fit_intercept
         n = n_functions("ovr", len(self.classes))
         self._last = np.zeros((n, n_features + 1))  # the constant feature's weight comes last
