@@ -1,7 +1,7 @@
 """How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
 
     python benchmarks/cluster_rounds.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64]
-                                        [--work 0.05,...] [--gather 0] [--out FOLDER] [--dask 2]
+                                        [--work 0.05,...] [--gather 0] [--out FOLDER] [--dask 1,2]
                                         [--model-rows 10000,100000]
     python benchmarks/cluster_rounds.py --rate 200000
 
@@ -24,6 +24,7 @@ import json
 import math
 import statistics
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ from bridle import (
     solve,
 )
 from bridle.data import make_corpus
+from bridle.rows.cluster.links import FANOUT, depth
 from bridle.rows.cluster.local import LocalParts
 
 TOL = 1e-3
@@ -63,7 +65,9 @@ def simulate(X, y, C, n_parts, solver, max_epochs, max_seconds):
     }  # fmt: skip
 
 
-def on_dask(X, y, C, n_workers, solver):
+@contextmanager
+def spread(X, y, n_workers):
+    """The rows, dealt at random, on so many processes of one thread."""
     import dask.bag as db
     from bridle import DaskRows
     from distributed import Client, LocalCluster
@@ -71,12 +75,17 @@ def on_dask(X, y, C, n_workers, solver):
     pieces = np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50) as cluster,
+                     worker_dashboard_address=None, silence_logs=50, memory_limit=0) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
-        rows = DaskRows(
-            client, db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
-        )
+        bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
+        rows = DaskRows(client, bag)
+        yield rows
+        rows.close()
+
+
+def on_dask(X, y, C, n_workers, solver):
+    with spread(X, y, n_workers) as rows:
         problem = DistributedProblem(rows, C, bias="regularised")
         clock = time.perf_counter()
         messages, moved, overhead = rows.rounds, rows.bytes_moved, rows.seconds_overhead
@@ -90,24 +99,6 @@ def on_dask(X, y, C, n_workers, solver):
             "seconds_overhead": overhead, "bytes": moved,
             "gap": found.certificate.relative_gap,
         }  # fmt: skip
-
-
-class Echo:
-    """An actor that answers what it is told."""
-
-    def echo(self, vector):
-        return vector
-
-
-def seconds_a_message(actors, size, n=60):
-    """The median, of a vector to each actor and back."""
-    vector, taken = np.ones(size, np.float32), []
-    for _ in range(n):
-        clock = time.perf_counter()
-        for answer in [actor.echo(vector) for actor in actors]:
-            answer.result()
-        taken.append(time.perf_counter() - clock)
-    return statistics.median(taken)
 
 
 def time_rounds(parts, C, work, n):
@@ -139,57 +130,56 @@ def pass_rates(n_rows, C):
     )
 
 
-def check_model(sizes, C, n_workers, works):
+def check_model(sizes, C, counts, works):
     """Seconds per round on processes of this machine: predicted, and measured."""
-    import dask.bag as db
-    from bridle import DaskRows
-    from distributed import Client, LocalCluster
-
-    lines = []
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        actors = [
-            client.submit(Echo, actor=True, workers=[worker], pure=False).result()
-            for worker in sorted(client.scheduler_info(n_workers=-1)["workers"])
-        ]
-        seconds_a_message(actors, 1, 10)
-        empty, latency = seconds_a_message(actors, 1), None
-        for n_rows in sizes:
-            X, y = make_corpus(n_rows)
-            size = X.shape[1] + 1
-            moving = max(seconds_a_message(actors, size) - empty, 1e-9)
-            pieces = np.array_split(np.random.default_rng(0).permutation(n_rows), n_workers)
-            own = pieces[0]
+    data = {n_rows: make_corpus(n_rows) for n_rows in sizes}
+    lines, constants = [], None
+    print("| workers | rows | epochs a round | passes | predicted | measured | ratio | overhead |")
+    for n_workers in counts:
+        for n_rows, (X, y) in data.items():
+            own = np.random.default_rng(0).permutation(n_rows)[: n_rows // n_workers]
             seconds, passes = time_rounds(LocalParts(X[own], y[own], 1), C, 1.0, 3)
             rate = passes * X[own].nnz / seconds
-            bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
-            rows = DaskRows(client, bag)
-            if latency is None:
-                latency = max(time_rounds(rows, C, 1e-4, 60)[0] - moving, 0.0)
-                print(
-                    f"t0 = {1e3 * latency:.1f} ms, of which Dask's {1e3 * empty:.1f}; "
-                    f"B = {8 * n_workers * size / moving:.3g} bytes a second"
-                )
-                print("| rows | epochs a round | passes | predicted | measured | ratio |")
-            for work in works:
-                # A pass leaves out rows that rest at their bounds: count those that were visited.
-                taken, passes = time_rounds(rows, C, work, min(20, 1 + math.ceil(2 / work)))
-                model = passes * X.nnz / (n_workers * rate) + moving + latency
-                lines.append({
-                    "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
-                    "passes": passes, "rate": rate, "bandwidth": 8 * n_workers * size / moving,
-                    "latency": latency, "predicted": model, "measured": taken,
-                })  # fmt: skip
-                print(
-                    f"| {n_rows:,} | {work:g} | {passes:.3g} | {1e3 * model:.1f} ms | "
-                    f"{1e3 * taken:.1f} ms | {taken / model:.2f} |  (r = {rate:.3g})",
-                    flush=True,
-                )
-            rows.close()
+            with spread(X, y, n_workers) as rows:
+                vectors = 2 * 4 * (X.shape[1] + 1)
+                if constants is None:
+                    constants = measured_constants(rows, C, vectors)
+                    print(f"t0 = {1e3 * constants[0]:.2f} ms, B = {constants[1]:.3g} bytes/s")
+                latency, bandwidth = constants
+                links = min(n_workers, FANOUT)
+                message = depth(n_workers) * (latency + links * vectors / bandwidth)
+                for work in works:
+                    # Rows that rest at their bounds are not visited: count those that were.
+                    count, spent = min(20, 1 + math.ceil(2 / work)), rows.seconds_overhead
+                    taken, passes = time_rounds(rows, C, work, count)
+                    overhead = (rows.seconds_overhead - spent) / (count + 3)
+                    model = passes * X.nnz / (n_workers * rate) + message
+                    lines.append({
+                        "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
+                        "passes": passes, "rate": rate, "bandwidth": bandwidth,
+                        "latency": latency, "predicted": model, "measured": taken,
+                        "message": message, "overhead": overhead,
+                    })  # fmt: skip
+                    print(
+                        f"| {n_workers} | {n_rows:,} | {work:g} | {passes:.3g} | "
+                        f"{1e3 * model:.2f} ms | {1e3 * taken:.2f} ms | {taken / model:.2f} | "
+                        f"{1e3 * overhead:.2f} for {1e3 * message:.2f} ms | (r = {rate:.3g})",
+                        flush=True,
+                    )
     return lines
+
+
+def measured_constants(rows, C, vectors):
+    """Of one worker: the seconds of a message that says nothing, and bytes a second."""
+    empty = []
+    for _ in range(60):
+        clock = time.perf_counter()
+        rows.call("forget", [])
+        empty.append(time.perf_counter() - clock)
+    latency = statistics.median(empty)
+    spent, n = rows.seconds_overhead, 60
+    time_rounds(rows, C, 1e-4, n)
+    return latency, vectors / max((rows.seconds_overhead - spent) / (n + 3) - latency, 1e-9)
 
 
 def picture(cells, alone, path):
@@ -230,7 +220,7 @@ def main() -> None:
     options.add_argument("--gather", type=float, default=Cocoa.gather)
     options.add_argument("--max-times", type=float, default=8.0, help="give up at so many times")
     options.add_argument("--seconds", type=float, default=60.0, help="of a run")
-    options.add_argument("--dask", type=int, default=0)
+    options.add_argument("--dask", type=numbers(int), default=[])
     options.add_argument("--model-rows", type=numbers(int), default=[10_000, 100_000])
     options.add_argument("--out", type=Path, default=Path("out/benchmarks"))
     options.add_argument("--rate", type=int, metavar="ROWS", help="only measure a pass over these")
@@ -270,7 +260,8 @@ def main() -> None:
                 )
                 (args.out / "cluster_rounds.json").write_text(json.dumps(report, indent=1))
         if args.dask:
-            measured.append(on_dask(X, y, C, args.dask, Cocoa(gather=args.gather)))
+            n_workers = max(args.dask)
+            measured.append(on_dask(X, y, C, n_workers, Cocoa(gather=args.gather)))
             print(measured[-1], flush=True)
     (args.out / "cluster_rounds.json").write_text(json.dumps(report, indent=1))
     if cells:

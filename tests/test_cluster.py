@@ -95,6 +95,8 @@ def test_a_bag_of_csr_blocks_two_workers_one_machine(client, corpus):
     most = 1.1 * (per_round + per_certificate + gathered) + 16 * width + 10**4
     assert 0 < rows.bytes_moved < most
     assert rows.seconds_overhead > 0
+    assert rows.linked
+    assert rows.bytes_between == 0  # two workers: the client talks to both
     again = solve(problem.variant(C=0.1), stop=Gap(1e-3) | Epochs(100))  # the rows are still there
     check_certificate(again, X, y, 0.1, loss="hinge", bias="regularised")
 

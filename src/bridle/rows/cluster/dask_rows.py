@@ -268,7 +268,7 @@ class DaskRows:
     def call(self, method: str, *arguments: Any, only: Sequence[int] | None = None) -> list[Any]:
         """The answers of all parts, or of some, in order; PartsLostError if one began anew."""
         clock = time.perf_counter()
-        branch = self._linked() if only is None else None
+        branch = self._links() if only is None else None
         if branch is None:
             answers, slowest, moved = self._by_dask(method, pack(arguments), only)
         else:
@@ -325,7 +325,12 @@ class DaskRows:
         moved = len(replies) * weight_of(message) + weight_of(answers)
         return answers, max(reply.seconds for reply in replies), moved
 
-    def _linked(self) -> Branch | None:
+    @property
+    def linked(self) -> bool:
+        """Whether messages go by links of our own, and not by Dask."""
+        return self._branch is not None
+
+    def _links(self) -> Branch | None:
         """Links to the parts, made if need be; None where there can be none."""
         with self._lock:
             if self._branch is None and self._linkable:

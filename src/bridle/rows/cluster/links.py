@@ -264,7 +264,8 @@ class TreePart:
                 shown = bytearray()
             if hmac.compare_digest(shown, self.token):
                 self.door.close()
-                return Link(connection)
+                connection.settimeout(None)
+                return stranger
             stranger.close()
 
     def _reply(self, method: str, message: Any, summed: bool) -> Reply:
