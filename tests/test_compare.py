@@ -71,6 +71,7 @@ def test_an_optimum_of_zero():
     assert result.best_dual == 0.0
     assert result.report()[0]["suboptimality"] == 0.0
     assert result.suboptimality(np.array([0.0, 1.0])).tolist() == [0.0, np.inf]
+    assert isinstance(result.suboptimality(1.0), float)
 
 
 def test_certifying_is_not_charged():

@@ -108,7 +108,7 @@ class Comparison:
         """(P - D) / |D| with the best D known: an upper bound on (P - P*) / |P*| where D > 0."""
         above = np.asarray(primal) - self.best_dual
         with np.errstate(divide="ignore", invalid="ignore"):  # where D = 0
-            return np.where(above == 0.0, 0.0, above / abs(self.best_dual))
+            return np.where(above == 0.0, 0.0, above / abs(self.best_dual))[()]
 
     def report(self) -> list[dict[str, Any]]:
         """One dictionary a run, for JSON."""
