@@ -162,8 +162,9 @@ def test_boundaries_of_frames_and_of_what_is_not_flat():
     ax = plot_boundary(LinearSVC().fit(frame, y), frame, y)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "height")
     pyplot.close(ax.figure)
+    flat = LinearSVC().fit(np.eye(2, 3), [0, 1])
     with pytest.raises(ValueError, match="two features"):
-        plot_boundary(LinearSVC().fit(np.ones((2, 3)), [0, 1]), np.ones((2, 3)), [0, 1])
+        plot_boundary(flat, np.eye(2, 3), [0, 1])
 
 
 def test_trace_plot(iris):
