@@ -213,7 +213,7 @@ def _restructured(lines: list[str], parameters: set[str]) -> list[str]:
         if head and not indented and (section or (names and names <= parameters)):
             made += ["", f"- ``{head[1]}``: {_escaped(head[2])}"]
             item = True
-        elif line.startswith(("- ", "* ")):
+        elif re.match(" ?[-*] ", line):
             made += ["", f"- {_escaped(line.strip()[2:])}"]
             item = True
         elif item and (indented or before):
