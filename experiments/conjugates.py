@@ -20,7 +20,8 @@ SHOWN = {
     loss.name: loss
     for loss in (EpsilonInsensitive(0.3), SquaredEpsilonInsensitive(0.3), Pinball(0.75))
 }
-HEIGHT, REACH = 8.6, 2.5
+SHORT = {"epsilon": "ε", "gamma": r"$\gamma$", "delta": "δ", "quantile": "q"}
+HEIGHT, REACH = 9.4, 2.5
 
 
 def gain(loss: Loss, a: np.ndarray) -> np.ndarray:
@@ -38,13 +39,18 @@ def box(loss: Loss, reach: float) -> np.ndarray:
 
 def name(loss: Loss) -> str:
     """As the picture calls it: with the numbers that were chosen for it."""
-    chosen = [f"{key} {value:g}" for key, value in loss.parameters.items()]
-    return ", ".join([loss.name.replace("_", " "), *chosen])
+    chosen = [f"{SHORT.get(key, key)} {value:g}" for key, value in loss.parameters.items()]
+    called = loss.name.replace("_", " ").replace("epsilon ", "ε-")
+    return ", ".join([called, *chosen])
 
 
 def draw(figure: Any) -> None:
     for part, residual in zip(figure.subfigures(2, 1), (False, True), strict=True):
-        losses = [SHOWN.get(n, loss) for n, loss in LOSSES.items() if loss.residual == residual]
+        losses = [
+            SHOWN.get(n, loss)
+            for n, loss in LOSSES.items()
+            if loss.residual == residual and not loss.one_class
+        ]
         left, right = part.subplots(1, 2)
         p = np.linspace(-REACH, REACH, 101)
         for style, loss in enumerate(losses):
@@ -54,7 +60,7 @@ def draw(figure: Any) -> None:
         what = "residual  p = w·x + b - t" if residual else "margin  p = y (w·x + b)"
         left.set(xlabel=what, title=r"loss $\ell(p)$", ylim=(-0.1, 3.1))
         right.set(xlabel=r"$\alpha / C$", title=r"$-\ell^*(-\alpha / C)$")
-        part.legend(loc="outside upper center", ncols=2, handlelength=3, fontsize=9)
+        part.legend(loc="outside upper left", ncols=2, handlelength=2)
 
 
 def main(docs: str = "docs") -> None:
