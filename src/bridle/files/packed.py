@@ -56,7 +56,7 @@ def unpacking(file: IO[bytes], name: str) -> IO[bytes] | None:
     Read it within `damage_told`.
     """
     module = packer_of(file.read(LONGEST))
-    file.seek(0, io.SEEK_END)  # this empties its buffer, which `read` would join to the rest, slowly
+    file.seek(0, io.SEEK_END)  # without its buffer, which `read` joins to the rest, slowly
     file.seek(0)
     if module is None:
         return None
