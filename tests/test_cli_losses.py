@@ -254,8 +254,8 @@ def test_compare_and_path(folder: Path, name: str) -> None:
     assert all(f"{measure}_train" in point for point in path["points"])
 
 
-def test_a_report_of_numbers_is_refused_by_name(folder: Path) -> None:
-    told = run("report", folder / "train.numbers", "--loss", "huber", "-o", folder / "r.html")
+def test_a_report_of_one_class_is_refused_by_name(folder: Path) -> None:
+    told = run("report", folder / "train.numbers", "--loss", "one_class", "-o", folder / "r.html")
     assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
-    assert "a report is of classes" in told.stderr
+    assert "no report of one class" in told.stderr
     assert not (folder / "r.html").exists()

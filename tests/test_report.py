@@ -114,7 +114,74 @@ def test_a_class_of_one_row_and_dense_rows():
     json.dumps(report, allow_nan=False)
 
 
+@pytest.fixture(scope="module")
+def numbers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    t = X @ [3.0, -1.0, 0.0] + 5.0 + rng.standard_t(3, size=400)
+    given = {"test": (X[300:], t[300:]), "feature_names": ["up", "down", "neither"]}
+    made = make_report(
+        X[:300], t[:300], loss="huber", bias="free", solvers=["dcd", "newton"], max_seconds=1e6,
+        **given,
+    )  # fmt: skip
+    return X, t, made
+
+
+def test_a_report_of_numbers(numbers):
+    X, t, made = numbers
+    C = made["model"]["C"]
+    best = solve(LinearProblem(X[:300], t[:300], C, loss="huber", bias="free"), stop=Gap(1e-8))
+    residual = X[300:] @ best.w + best.b - t[300:]
+    found = made["residuals"]["measures"]["test rows"]
+    assert found["mean_absolute_error"] == pytest.approx(np.abs(residual).mean(), rel=1e-2)
+    assert made["model"]["error_test"] == pytest.approx(
+        np.where(abs(residual) <= 1, residual**2 / 2, abs(residual) - 0.5).mean(), rel=1e-2
+    )
+    path = made["path"]
+    assert path["error"][path["C"].index(path["chosen"])] == min(path["error"])
+    (features,) = made["features"]
+    assert features["names"][:2] == ["up", "down"]
+    dots = made["residuals"]
+    assert len(dots["said"]) == len(dots["residual"]) == 100
+    assert np.array(dots["said"]) - dots["residual"] == pytest.approx(t[300:])
+    assert [run["status"] for run in made["comparison"]["runs"]] == ["converged"] * 2
+    json.dumps(made, allow_nan=False)
+
+
+def test_a_report_of_numbers_without_test_rows(tmp_path):
+    X = draw(1200, 2, 0)[0]
+    write_svmlight(tmp_path / "d", X, np.arange(1200) % 7 + X.toarray()[:, 0])
+    ran = CliRunner().invoke(
+        main,
+        ["report", str(tmp_path / "d"), "-o", str(tmp_path / "p.html"), "--solvers", "dcd",
+         "--loss", "epsilon_insensitive", "--max-seconds", "1e6"],
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    assert "mean absolute error" in ran.stdout
+    text = re.search(r'id="report">(.*?)</script>', (tmp_path / "p.html").read_text(), re.DOTALL)
+    made = json.loads(text.group(1))
+    assert len(made["residuals"]["said"]) == 800
+    assert made["residuals"]["of"] == 1200
+    assert made["model"]["error_test"] is None
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+def test_in_a_browser_residuals_are_drawn(numbers, tmp_path):
+    _, _, made = numbers
+    write_report(tmp_path / "page.html", made)
+    dom = dumped(tmp_path / "page.html", tmp_path)
+    assert 'data-drawn="yes"' in dom
+    assert '<div id="errors" role="alert"></div>' in dom
+    visible = dom[: dom.index('id="report"')]
+    assert len(re.findall(r'<svg[^>]*tabindex="0"', visible)) == 6
+    assert visible.count('fill-opacity="0.55"') == 100
+    assert "The residuals" in visible
+    assert "Errors by class" not in visible
+
+
 def test_what_cannot_be_reported():
+    with pytest.raises(ValueError, match="no report of one class"):
+        make_report(np.ones((5, 1)), np.ones(5), loss="one_class", bias="free")
     X, y = draw(30, 2, 0)
     with pytest.raises(ValueError, match="nothing to learn"):
         quick(X, np.ones(30))

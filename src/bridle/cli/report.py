@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     help="Of the cross-validation that chooses C.",
 )  # fmt: skip
 @click.option(
-    "--solvers", default="dcd,sgd-m,pegasos,ocas", show_default=True, metavar="LIST",
-    help="To compare; separated by commas, settings follow a name after colons.",
+    "--solvers", metavar="LIST",
+    help="To compare; separated by commas, settings follow a name after colons. Without it, four "
+    "that can minimise the loss.",
 )  # fmt: skip
 @click.option(
     "--gap", type=Positive, default=1e-3, show_default=True,
@@ -76,7 +77,7 @@ def report(
     output: Path,
     names: Path | None,
     folds: int,
-    solvers: str,
+    solvers: str | None,
     gap: float,
     max_seconds: float,
     loss: str,
@@ -88,11 +89,12 @@ def report(
 ) -> None:
     """Choose C for DATA, fit, compare solvers, and write all of it as one page.
 
-    The page needs no network and no other file.
+    Of classes, or of numbers where the loss is one. The page needs no network and no other file.
     """
     clock = Clock()
     with reported():
-        methods, formula = named_solvers(solvers), make_loss(loss)
+        formula = make_loss(loss)
+        methods = None if solvers is None else named_solvers(solvers)
     check_writable(output, inputs=tuple(p for p in (data, test, names) if p is not None))
     with clock.timing("read"):
         rows = read(data, threads, **tables)
@@ -118,13 +120,22 @@ def report(
             "seconds": clock.report(), "peak_rss_mb": peak_rss_mb(),
         })  # fmt: skip
     else:
-        errors = made["errors"]
         click.echo(
             f"C = {model['C']:.4g} by {folds}-fold cross-validation; certified gap "
-            f"{model['relative_gap']:.1e}; {percent(errors['error'])} of the {errors['rows']} wrong"
+            f"{model['relative_gap']:.1e}; {_judged(made)}"
         )
         click.echo(f"report written to {output}")
     ctx.exit(REACHED if model["status"] == "converged" else NOT_REACHED)
+
+
+def _judged(made: dict[str, Any]) -> str:
+    """How right the model is, in a few words."""
+    if made["kind"] == "classes":
+        errors = made["errors"]
+        return f"{percent(errors['error'])} of the {errors['rows']} wrong"
+    name = made["residuals"]["rows"]
+    measures = made["residuals"]["measures"][name]
+    return f"mean absolute error {measures['mean_absolute_error']:.4g} of the {name}"
 
 
 def _names(path: Path | None, rows: Data) -> list[str]:

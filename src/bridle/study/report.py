@@ -1,5 +1,7 @@
 """A report on one data set: which C, how well certified, which features, where the errors are.
 
+Of classes or of numbers to predict; the loss says which.
+
 C is chosen by cross-validation. A fold is the same rows with weight zero for those held out, and in
 each fold `bridle.path` certifies every C of the range, so that the grid of values that are tried
 costs nothing beyond it. The model is then fitted to all rows at that C. Errors are those on the
@@ -16,35 +18,42 @@ import math
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from bridle import __version__
 from bridle.files.atomic import replacing
 from bridle.fitting.c_path import Path, PathPoint, path_points
-from bridle.fitting.multiclass import solve_one_vs_rest
+from bridle.fitting.multiclass import Effort, solve_one_vs_rest
+from bridle.fitting.problems import Task
+from bridle.fitting.regression import fit_regression
 from bridle.fitting.solutions import Solutions
 from bridle.matrix.arrays import Array
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.deciding import decide
+from bridle.objective.answers import of_numbers
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total_trace
 from bridle.objective.losses import Hinge, Loss, loss_from
 from bridle.problems.linear import LinearProblem
-from bridle.solvers import Solver
+from bridle.solvers import Solver, solver_from
 from bridle.solving.stopping import Epochs, Gap, Seconds
-from bridle.study.comparison import compare
+from bridle.study.comparison import Comparison, compare
 from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
-SOLVERS = ("dcd", "sgd-m", "pegasos", "ocas")
+SOLVERS = ("dcd", "sgd-m", "pegasos", "ocas", "newton", "svmsgd")
+COMPARED = 4  # the first of these that can minimise the loss
 PATH_GAP = 1e-2  # errors hardly change below it
 GRID = 26  # values of C, from LOWEST to HIGHEST in units of 1 / mean |x|^2
 LOWEST, HIGHEST = 1e-3, 1e2
 FEATURES = 15  # shown for each class
 BINS = 40
+DOTS = 800
 
 
 def make_report(
@@ -59,7 +68,7 @@ def make_report(
     bias: Bias = "regularised",
     gap: float = 1e-3,
     folds: int = 3,
-    solvers: Iterable[str] | Mapping[str, str | Solver] = SOLVERS,
+    solvers: Iterable[str] | Mapping[str, str | Solver] | None = None,
     max_seconds: float = 10.0,
     seed: int = 0,
     n_threads: int | None = None,
@@ -67,7 +76,8 @@ def make_report(
     """Everything that the page shows, as plain numbers and strings, ready for JSON.
 
     max_seconds: for each path over C, for the final fit and for each solver compared.
-    feature_names: one for each column of X. command: how to make this report again.
+    feature_names: one for each column of X. command: how to make this report again. solvers: to
+    compare; None: four that can minimise the loss.
 
     Examples
     --------
@@ -77,11 +87,15 @@ def make_report(
     >>> report["data"]["rows"], report["data"]["features"]
     (60, 3)
     """
-    if not loss_from(loss).of_classes:
-        raise ValueError(
-            f"a report is of classes, and the loss {loss_from(loss).name!r} has none: see path, "
-            "compare and train --test"
-        )
+    formula = loss_from(loss)
+    if formula.one_class:
+        raise ValueError("there is no report of one class, whose rows have no labels")
+    if formula.residual:
+        return _of_targets(
+            X, y, test, feature_names, title, command, Task(1.0, formula, bias),
+            Effort("auto", Gap(gap) | Epochs(10**5) | Seconds(max_seconds), seed, n_threads),
+            folds, solvers, max_seconds,
+        )  # fmt: skip
     labels = np.asarray(y)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -90,12 +104,15 @@ def make_report(
         raise ValueError(f"folds must be in 2..{len(codes)}, got {folds}")
     signs = np.where(codes == 1, 1.0, -1.0)
     problem = LinearProblem(X, signs, loss=loss, bias=bias, n_threads=n_threads)
-    if feature_names is not None and len(feature_names) != problem.n_features:
-        raise ValueError(f"there are {len(feature_names)} names for {problem.n_features} features")
+    _check_names(feature_names, problem)
     held_out = None
     if test is not None:
         held_out = (_widened(test[0], problem.n_features), _codes(test[1], classes))
-    path, guesses = _choose(problem, codes, len(classes), folds, max_seconds, seed)
+    positives = [1] if len(classes) == 2 else list(range(len(classes)))
+    path, guesses = _choose(
+        problem, [{"y": np.where(codes == k, 1.0, -1.0)} for k in positives],
+        _folds(codes, folds, seed), lambda scores: _decide(scores) != codes, max_seconds, seed,
+    )  # fmt: skip
     C = path["chosen"]
     fit = solve_one_vs_rest(
         problem.X, codes, len(classes), C, loss=loss, bias=bias, seed=seed, n_threads=n_threads,
@@ -111,8 +128,11 @@ def make_report(
         judged = (held_out[1], _decide(seen), seen, "test rows")
     truth, predicted, judged_scores, judged_name = judged
     return {
-        "title": title,
-        "data": _glance(problem, codes, names) | {"test_rows": _rows(held_out)},
+        "title": title, "kind": "classes", "measure": "error",
+        "data": _glance(problem) | {
+            "classes": names, "class_rows": np.bincount(codes, minlength=len(names)).tolist(),
+            "test_rows": _rows(held_out),
+        },
         "path": path,
         "model": _model(problem, C, fit, gap, float(np.mean(_decide(scores) != codes)))
         | {"error_test": None if held_out is None else float(np.mean(predicted != truth))},
@@ -120,15 +140,82 @@ def make_report(
         "comparison": _comparison(
             problem.variant(C=C), codes, names, held_out, solvers, gap, max_seconds, seed
         ),
-        "features": _features(problem, fit, names, feature_names),
+        "features": _features(
+            problem, fit, names[1:] if len(names) == 2 else names, feature_names
+        ),
         "errors": _errors(truth, predicted, names, judged_name),
         "margins": _margins({"training rows": _margin(scores, codes),
                              judged_name: _margin(judged_scores, truth)}),
-        "reproduce": {
-            "command": command, "seed": seed, "fingerprint": fingerprint(X, labels),
-            "versions": _versions(),
-        },
+        "reproduce": _reproduce(command, seed, fingerprint(X, labels)),
     }  # fmt: skip
+
+
+def _of_targets(
+    X: Any, y: ArrayLike, test: tuple[Any, ArrayLike] | None, feature_names: Sequence[str] | None,
+    title: str, command: str, task: Task, effort: Effort, folds: int, solvers: Any,
+    max_seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """The same of numbers to predict: C by the mean of the loss itself, and residuals."""
+    truth, seed = np.asarray(y, np.float64), effort.seed
+    problem = LinearProblem(X, truth, loss=task.loss, bias=task.bias, n_threads=effort.n_threads)
+    _check_names(feature_names, problem)
+    if not 2 <= folds <= problem.n_rows:
+        raise ValueError(f"folds must be in 2..{problem.n_rows}, got {folds}")
+    path, guesses = _choose(
+        problem, [{}], _folds(np.zeros(problem.n_rows, np.int64), folds, seed),
+        lambda scores: problem.loss.value(scores[:, 0] - truth), max_seconds, seed,
+    )  # fmt: skip
+    task = replace(task, C=path["chosen"])
+    effort = replace(effort, watch=lambda k, record: None)  # certifies more often: a curve
+    fit = fit_regression(problem.X, truth, task=task, effort=effort).solutions
+    scores = _scores(problem.X, fit)[:, 0]
+    judged, said, name = truth, guesses[:, 0], "rows held out by cross-validation"
+    held_out = None
+    if test is not None:
+        held_out = (_widened(test[0], problem.n_features), np.asarray(test[1], np.float64))
+        judged, said, name = held_out[1], _scores(held_out[0], fit)[:, 0], "test rows"
+    training = of_numbers(scores, truth, problem.loss)
+    measured = of_numbers(said, judged, problem.loss)
+    here, gap = problem.variant(C=task.C), effort.stop.gap
+    assert gap is not None
+    compared = _compared(here, solvers, held_out, gap, max_seconds, seed)
+    return {
+        "title": title, "kind": "targets", "measure": "mean_loss",
+        "data": _glance(problem) | {
+            "target": dict(zip(("least", "median", "most"), _spread(truth), strict=True)),
+            "test_rows": None if held_out is None else len(judged),
+        },
+        "path": path,
+        "model": _model(problem, task.C, fit, gap, training["mean_loss"])
+        | {"error_test": None if held_out is None else measured["mean_loss"]},
+        "convergence": _columns(total_trace([s.trace for s in fit.solutions])),
+        "comparison": {"gap": gap, "runs": _runs(compared, "mean_loss")},
+        "features": _features(problem, fit, ["the number"], feature_names),
+        "residuals": _dots(judged, said, name, seed)
+        | {"measures": {"training rows": training, name: measured}},
+        "margins": _margins({"training rows": scores - truth, name: said - judged}),
+        "reproduce": _reproduce(command, seed, fingerprint(X, truth)),
+    }  # fmt: skip
+
+
+def _check_names(names: Sequence[str] | None, problem: LinearProblem) -> None:
+    if names is not None and len(names) != problem.n_features:
+        raise ValueError(f"there are {len(names)} names for {problem.n_features} features")
+
+
+def _dots(truth: Array, said: Array, rows: str, seed: int) -> dict[str, Any]:
+    """Residuals over what was said, of some rows where there are many."""
+    shown = np.arange(len(truth))
+    if len(truth) > DOTS:
+        shown = np.sort(np.random.default_rng(seed).choice(len(truth), DOTS, replace=False))
+    return {
+        "rows": rows, "of": len(truth), "said": said[shown].tolist(),
+        "residual": (said - truth)[shown].tolist(),
+    }  # fmt: skip
+
+
+def _reproduce(command: str, seed: int, name: str) -> dict[str, Any]:
+    return {"command": command, "seed": seed, "fingerprint": name, "versions": _versions()}
 
 
 def render(report: Mapping[str, Any]) -> str:
@@ -156,23 +243,27 @@ def write_report(path: str | os.PathLike[str], report: Mapping[str, Any]) -> Non
 
 
 def _choose(
-    problem: LinearProblem, codes: Ints, n_classes: int, folds: int, max_seconds: float, seed: int
-) -> tuple[dict[str, Any], Array]:
-    """Errors over C by cross-validation; the scores of every row at the best C, when held out."""
+    problem: LinearProblem, functions: Sequence[Mapping[str, Array]], fold: Ints,
+    per_row: Callable[[Array], Array], max_seconds: float, seed: int,
+) -> tuple[dict[str, Any], Array]:  # fmt: skip
+    """Errors over C by cross-validation; the scores of every row at the best C, when held out.
+
+    functions: the labels of each, where they are not the problem's. per_row: what is wrong with the
+    rows, from the scores of all functions.
+    """
+    folds = int(fold.max()) + 1
     unit = float(problem.squared_norms.mean()) or 1.0
     grid = np.geomspace(LOWEST / unit, HIGHEST / unit, GRID)
-    fold = _folds(codes, folds, seed)
-    positives = [1] if n_classes == 2 else list(range(n_classes))
     paths = [
         [
             _path(
                 problem.variant(
-                    y=np.where(codes == k, 1.0, -1.0), C=grid[0],
-                    sample_weight=np.where(fold == f, 0.0, problem.sample_weight),
+                    C=grid[0], sample_weight=np.where(fold == f, 0.0, problem.sample_weight),
+                    **function,
                 ),
                 grid[-1], max_seconds, seed,
             )
-            for k in positives
+            for function in functions
         ]
         for f in range(folds)
     ]  # fmt: skip
@@ -181,7 +272,7 @@ def _choose(
     grid = grid[grid <= min(path[-1].high for path in every) * (1 + 1e-12)]
     rows = [np.flatnonzero(fold == f) for f in range(folds)]
     gaps, errors, best = np.zeros(len(grid)), np.empty((len(grid), folds)), 0
-    best_scores = scores = np.empty((len(codes), len(positives)))
+    best_scores = scores = np.empty((len(fold), len(functions)))
     for j, C in enumerate(grid):
         scores = np.empty_like(scores)
         for f in range(folds):
@@ -189,7 +280,7 @@ def _choose(
                 solution, certificate = path.at(min(C, path[-1].high))
                 scores[rows[f], k] = problem.X[rows[f]] @ solution.w + solution.b
                 gaps[j] = max(gaps[j], certificate.relative_gap)
-        wrong = _decide(scores) != codes
+        wrong = per_row(scores)
         errors[j] = [np.mean(wrong[r]) for r in rows]
         if j == 0 or errors[j].mean() < errors[best].mean():  # the smallest C among equals
             best, best_scores = j, scores
@@ -258,7 +349,7 @@ def _margins(series: Mapping[str, Array]) -> dict[str, Any]:
     }
 
 
-def _glance(problem: LinearProblem, codes: Ints, names: list[str]) -> dict[str, Any]:
+def _glance(problem: LinearProblem) -> dict[str, Any]:
     X = problem.X
     if hasattr(X, "indptr"):
         per_row, stored = np.diff(X.indptr), X.data
@@ -273,7 +364,6 @@ def _glance(problem: LinearProblem, codes: Ints, names: list[str]) -> dict[str, 
         "per_row": dict(zip(("least", "median", "most"), _spread(per_row), strict=True)),
         "length": dict(zip(("least", "median", "most"), _spread(lengths), strict=True)),
         "value": [float(stored.min()), float(stored.max())] if stored.size else [0.0, 0.0],
-        "classes": names, "class_rows": np.bincount(codes, minlength=len(names)).tolist(),
     }  # fmt: skip
 
 
@@ -300,7 +390,7 @@ def _model(
         "status": fit.status.value, "message": fit.worst.message, "epochs": fit.epochs,
         "seconds": {"solve": sum(r.seconds_solver for r in last),
                     "certify": sum(r.seconds_certify for r in last)},
-        "support_vectors": int(np.any([s.alpha > 0 for s in fit.solutions], axis=0).sum()),
+        "support_vectors": int(np.any([s.alpha != 0 for s in fit.solutions], axis=0).sum()),
         "error_train": error_train,
     }  # fmt: skip
 
@@ -321,7 +411,22 @@ def _comparison(
     k = 1 if len(names) == 2 else int(np.argmax(np.bincount(codes)))
     problem = problem.variant(y=np.where(codes == k, 1.0, -1.0))
     rows = None if test is None else (test[0], np.where(test[1] == k, 1.0, -1.0))
-    result = compare(problem, solvers, test=rows, gap=gap, max_seconds=max_seconds, seed=seed)
+    result = _compared(problem, solvers, rows, gap, max_seconds, seed)
+    return {
+        "positive": names[k], "classes": len(names), "gap": gap, "runs": _runs(result, "error"),
+    }  # fmt: skip
+
+
+def _compared(
+    problem: LinearProblem, solvers: Any, test: Any, gap: float, max_seconds: float, seed: int
+) -> Comparison:
+    if solvers is None:
+        able = (name for name in SOLVERS if solver_from(name, problem).refusal(problem) is None)
+        solvers = list(islice(able, COMPARED))
+    return compare(problem, solvers, test=test, gap=gap, max_seconds=max_seconds, seed=seed)
+
+
+def _runs(result: Comparison, measure: str) -> list[dict[str, Any]]:
     runs = []
     for run in result.runs:
         bound = np.asarray(result.suboptimality(run.trace["primal"]))
@@ -329,19 +434,19 @@ def _comparison(
             "solver": run.name, "status": run.status.value, "seconds": run.seconds,
             "epochs": run.epochs, "relative_gap": _number(run.certificate.relative_gap),
             "suboptimality": _number(float(result.suboptimality(run.certificate.primal))),
-            "error_train": run.error_train, "error_test": run.error_test,
+            "error_train": run.train[measure],
+            "error_test": None if run.test is None else run.test[measure],
             "trace": _columns(run.trace, suboptimality=bound),
         })  # fmt: skip
-    return {"positive": names[k], "classes": len(names), "gap": gap, "runs": runs}
+    return runs
 
 
 def _features(
-    problem: LinearProblem, fit: Solutions, names: list[str], feature_names: Sequence[str] | None
+    problem: LinearProblem, fit: Solutions, shown: list[str], feature_names: Sequence[str] | None
 ) -> list[dict[str, Any]]:
     """By how much a feature typically moves the score: |w_j| times its root mean square."""
     squares = problem.X.multiply(problem.X) if hasattr(problem.X, "multiply") else problem.X**2
     size = np.sqrt(np.asarray(squares.mean(axis=0), np.float64).ravel())
-    shown = names[1:] if len(names) == 2 else names
     tables = []
     for name, solution in zip(shown, fit.solutions, strict=True):
         effect = np.abs(solution.w) * size
