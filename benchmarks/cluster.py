@@ -19,12 +19,12 @@ import os
 import statistics
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, solve
-from bridle.data import make_corpus, write_npz
+from bridle.data import make_corpus
 
 STOP = Gap(1e-3) | Epochs(1000)
 
@@ -68,23 +68,32 @@ def costs(rows):
     }  # fmt: skip
 
 
-def dealt(stack, folder, X, y, n_workers):
-    """The rows at random in the memory of so many processes."""
-    from bridle import DaskRows
+@contextmanager
+def running(n_workers):
+    """So many processes of one thread."""
     from distributed import Client, LocalCluster
 
-    files = []
-    for k, own in enumerate(
-        np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
-    ):
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
+                     worker_dashboard_address=None, silence_logs=50, memory_limit=0) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def dealt(client, folder, X, y, n_workers):
+    """The rows at random in the memory of so many of the processes."""
+    from bridle import DaskRows
+
+    files, order = [], np.random.default_rng(0).permutation(len(y))
+    for k, own in enumerate(np.array_split(order, n_workers)):
         files.append(Path(folder) / f"{n_workers}-{k}.npz")
         own.sort()  # a worker visits its rows in an order of its own
-        write_npz(files[-1], X[own], y[own])
-    cluster = stack.enter_context(
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50, memory_limit=0)
-    )  # fmt: skip
-    client = stack.enter_context(Client(cluster))
+        rows = X[own]  # not by write_npz, which takes its time to compress
+        np.savez(
+            files[-1], data=rows.data, indices=rows.indices, indptr=rows.indptr,
+            shape=rows.shape, format=b"csr", y=y[own],
+        )  # fmt: skip
     rows = DaskRows(client, files)
     for file in files:
         file.unlink()
@@ -143,10 +152,14 @@ def main() -> None:
     )
     print("| --- " * 11 + "|", flush=True)
     everything = []
-    for n_rows in args.rows:
-        X, y = make_corpus(n_rows)
-        with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="bridle-") as folder:
-            rows = {n: dealt(stack, folder, X, y, n) for n in args.workers}
+    with (
+        running(max(args.workers)) as client,
+        tempfile.TemporaryDirectory(prefix="bridle-") as folder,
+    ):
+        corpus, labels = make_corpus(max(args.rows))
+        for n_rows in args.rows:
+            X, y = corpus[:n_rows], labels[:n_rows]
+            rows = {n: dealt(client, folder, X, y, n) for n in args.workers}
             for C in args.C:
                 alone = {n: [] for n in args.threads}
                 spread = {n: [] for n in args.workers}
@@ -157,9 +170,11 @@ def main() -> None:
                         runs.append(on_workers(rows[n], C, Cocoa(work=args.work), seed))
                 print("\n".join(table(n_rows, C, alone, spread)), flush=True)
                 everything.append({"rows": n_rows, "C": C, "alone": alone, "workers": spread})
+                if args.json:
+                    args.json.write_text(json.dumps(everything, indent=1))
+            for own in rows.values():
+                own.close()
     print(f"load {os.getloadavg()[0]:.1f}")
-    if args.json:
-        args.json.write_text(json.dumps(everything, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """How many epochs and rounds a cluster takes: a simulation of up to 64 workers, in one process.
 
-    python benchmarks/cluster_rounds.py [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64]
+    python -m benchmarks.cluster_rounds [--rows 20000] [--C 0.1,1] [--parts 1,2,4,16,64]
                                         [--work 0.05,...] [--gather 0] [--out FOLDER] [--dask 1,2]
                                         [--model-rows 10000,100000]
-    python benchmarks/cluster_rounds.py --rate 200000
+    python -m benchmarks.cluster_rounds --rate 200000
 
 For every number of parts K and every amount of local work between two exchanges (0: what Cocoa
 chooses): epochs to a certified 1e-3, rounds, rounds on gathered rows, messages and bytes. The rows
@@ -23,8 +23,8 @@ import argparse
 import json
 import math
 import statistics
+import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +43,9 @@ from bridle.data import make_corpus
 from bridle.rows.cluster.links import FANOUT, depth
 from bridle.rows.cluster.local import LocalParts
 
+from benchmarks.cluster import dealt, numbers, running
+
 TOL = 1e-3
-
-
-def numbers(kind):
-    return lambda text: [kind(part) for part in text.split(",")]
 
 
 def simulate(X, y, C, n_parts, solver, max_epochs, max_seconds):
@@ -65,27 +63,9 @@ def simulate(X, y, C, n_parts, solver, max_epochs, max_seconds):
     }  # fmt: skip
 
 
-@contextmanager
-def spread(X, y, n_workers):
-    """The rows, dealt at random, on so many processes of one thread."""
-    import dask.bag as db
-    from bridle import DaskRows
-    from distributed import Client, LocalCluster
-
-    pieces = np.array_split(np.random.default_rng(0).permutation(len(y)), n_workers)
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
-                     worker_dashboard_address=None, silence_logs=50, memory_limit=0) as cluster,
-        Client(cluster) as client,
-    ):  # fmt: skip
-        bag = db.from_sequence([(X[p], y[p]) for p in pieces], npartitions=n_workers)
-        rows = DaskRows(client, bag)
-        yield rows
-        rows.close()
-
-
 def on_dask(X, y, C, n_workers, solver):
-    with spread(X, y, n_workers) as rows:
+    with running(n_workers) as client, tempfile.TemporaryDirectory() as folder:
+        rows = dealt(client, folder, X, y, n_workers)
         problem = DistributedProblem(rows, C, bias="regularised")
         clock = time.perf_counter()
         messages, moved, overhead = rows.rounds, rows.bytes_moved, rows.seconds_overhead
@@ -132,40 +112,46 @@ def pass_rates(n_rows, C):
 
 def check_model(sizes, C, counts, works):
     """Seconds per round on processes of this machine: predicted, and measured."""
-    data = {n_rows: make_corpus(n_rows) for n_rows in sizes}
     lines, constants = [], None
     print("| workers | rows | epochs a round | passes | predicted | measured | ratio | overhead |")
-    for n_workers in counts:
-        for n_rows, (X, y) in data.items():
-            own = np.random.default_rng(0).permutation(n_rows)[: n_rows // n_workers]
-            seconds, passes = time_rounds(LocalParts(X[own], y[own], 1), C, 1.0, 3)
-            rate = passes * X[own].nnz / seconds
-            with spread(X, y, n_workers) as rows:
-                vectors = 2 * 4 * (X.shape[1] + 1)
+    with running(max(counts)) as client, tempfile.TemporaryDirectory() as folder:
+        for n_rows in sizes:
+            X, y = make_corpus(n_rows)
+            vectors = 2 * 4 * (X.shape[1] + 1)
+            for n_workers in counts:
+                rows = dealt(client, folder, X, y, n_workers)
                 if constants is None:
                     constants = measured_constants(rows, C, vectors)
                     print(f"t0 = {1e3 * constants[0]:.2f} ms, B = {constants[1]:.3g} bytes/s")
-                latency, bandwidth = constants
-                links = min(n_workers, FANOUT)
-                message = depth(n_workers) * (latency + links * vectors / bandwidth)
-                for work in works:
-                    # Rows that rest at their bounds are not visited: count those that were.
-                    count, spent = min(20, 1 + math.ceil(2 / work)), rows.seconds_overhead
-                    taken, passes = time_rounds(rows, C, work, count)
-                    overhead = (rows.seconds_overhead - spent) / (count + 3)
-                    model = passes * X.nnz / (n_workers * rate) + message
-                    lines.append({
-                        "rows": n_rows, "nonzeros": X.nnz, "workers": n_workers, "work": work,
-                        "passes": passes, "rate": rate, "bandwidth": bandwidth,
-                        "latency": latency, "predicted": model, "measured": taken,
-                        "message": message, "overhead": overhead,
-                    })  # fmt: skip
-                    print(
-                        f"| {n_workers} | {n_rows:,} | {work:g} | {passes:.3g} | "
-                        f"{1e3 * model:.2f} ms | {1e3 * taken:.2f} ms | {taken / model:.2f} | "
-                        f"{1e3 * overhead:.2f} for {1e3 * message:.2f} ms | (r = {rate:.3g})",
-                        flush=True,
-                    )
+                lines += check_rounds(rows, X, y, C, n_workers, works, constants)
+                rows.close()
+    return lines
+
+
+def check_rounds(rows, X, y, C, n_workers, works, constants):
+    """The same of rows on so many workers."""
+    own, lines = np.random.default_rng(0).permutation(len(y))[: len(y) // n_workers], []
+    seconds, passes = time_rounds(LocalParts(X[own], y[own], 1), C, 1.0, 3)
+    rate, (latency, bandwidth) = passes * X[own].nnz / seconds, constants
+    vectors = 2 * 4 * (X.shape[1] + 1) * min(n_workers, FANOUT)
+    message = depth(n_workers) * (latency + vectors / bandwidth)
+    for work in works:
+        # Rows that rest at their bounds are not visited: count those that were.
+        count, spent = min(20, 1 + math.ceil(2 / work)), rows.seconds_overhead
+        taken, passes = time_rounds(rows, C, work, count)
+        overhead = (rows.seconds_overhead - spent) / (count + 3)
+        model = passes * X.nnz / (n_workers * rate) + message
+        lines.append({
+            "rows": len(y), "nonzeros": X.nnz, "workers": n_workers, "work": work,
+            "passes": passes, "rate": rate, "bandwidth": bandwidth, "latency": latency,
+            "predicted": model, "measured": taken, "message": message, "overhead": overhead,
+        })  # fmt: skip
+        print(
+            f"| {n_workers} | {len(y):,} | {work:g} | {passes:.3g} | {1e3 * model:.2f} ms | "
+            f"{1e3 * taken:.2f} ms | {taken / model:.2f} | "
+            f"{1e3 * overhead:.2f} for {1e3 * message:.2f} ms | (r = {rate:.3g})",
+            flush=True,
+        )
     return lines
 
 

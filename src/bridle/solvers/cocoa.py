@@ -129,8 +129,10 @@ class Rounds:
         self.caution = Caution(len(run.parts), len(run.w) + 1)
         self.first = run.first_share()
         self.epochs = 1.0  # of the round at hand
-        # Rows of other losses seldom rest, and their targets would have to come with them.
-        most = solver.gather if run.sides.loss.quadratic else 0.0
+        # Rows of other losses seldom rest, and their targets would have to come with them. One
+        # part has its rows in one place.
+        useful = run.sides.loss.quadratic and len(run.parts) > 1
+        most = solver.gather if useful else 0.0
         self.here = Gathered(run, most * message_bytes(run))
         # Epochs until the next look at how many rows still move: from zero, all do for an epoch.
         self.patience = 1.0 if run.start is None else 0.0

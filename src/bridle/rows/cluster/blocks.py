@@ -130,7 +130,10 @@ class BlockRows:
         """Lengths, columns and values of some rows, or these rows of a dense matrix."""
         if not is_sparse(self.X):
             return (self.X[chosen],)
-        # Not self.X[chosen]: where its offsets are wider than its columns, that copies all of them.
+        if self.nnz < 2**31:  # SciPy wants offsets as narrow as columns, or copies all columns
+            narrow = self.X.indptr.astype(self.X.indices.dtype, copy=False)
+            own = type(self.X)((self.X.data, self.X.indices, narrow), self.X.shape)[chosen]
+            return np.diff(own.indptr), own.indices, own.data
         begins, ends = self.X.indptr[chosen], self.X.indptr[chosen + 1]
         lengths = ends - begins
         places = np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # So far the gap of the gathered rows falls before the others deserve a look; at most in so many
 # epochs of these rows.
-ENOUGH, MOST_EPOCHS = 0.03, 30
+ENOUGH, MOST_EPOCHS = 0.1, 30
 
 
 @dataclass
