@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import bridle
 import numpy as np
 import pytest
 from bridle.cli import main
@@ -186,7 +187,7 @@ def test_what_a_penalty_cannot_have_is_said(folder: Path, options: list[Any], sa
 @pytest.mark.parametrize(
     "options",
     [["--weight", "1=2"], ["--multiclass", "ovo"], ["--probability", "platt"],
-     ["--epochs-a-priori"], ["--kernel", "rbf"]],
+     ["--epochs-a-priori"]],
 )  # fmt: skip
 def test_what_is_of_classes_is_refused_for_numbers(folder: Path, options: list[str]) -> None:
     found = run("train", folder / "train.numbers", folder / "m", "--loss", "huber", *options)
@@ -259,3 +260,36 @@ def test_a_report_of_one_class_is_refused_by_name(folder: Path) -> None:
     assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
     assert "no report of one class" in told.stderr
     assert not (folder / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("loss", "made"),
+    [
+        ("epsilon_insensitive:epsilon=0.2", lambda: bridle.SVR(epsilon=0.2, gamma=0.5)),
+        ("one_class:nu=0.3", lambda: bridle.OneClassSVM(nu=0.3, gamma=0.5)),
+    ],
+)
+def test_kernel_machines_of_numbers_and_of_one_class(folder: Path, loss: str, made: Any) -> None:
+    data, model = folder / "train.numbers", folder / "k.model"
+    told = report("train", data, model, "--loss", loss, "--kernel", "rbf", "--gamma", 0.5)
+    X, y = bridle.data.read_svmlight(data)
+    own = made().fit(X, y)
+    assert told["primal"] == pytest.approx(own.certificate_.primal, rel=1e-6)
+    again = type(own).load(model)
+    np.testing.assert_allclose(again.predict(X), own.predict(X), atol=1e-4)
+    run("predict", data, model, folder / "k.out")
+    np.testing.assert_allclose(np.loadtxt(folder / "k.out"), own.predict(X), atol=1e-4)
+    key = "outside_train" if "one_class" in loss else "mean_absolute_error_train"
+    off = np.mean(own.predict(X) < 0), np.abs(own.predict(X) - y).mean()
+    assert told[key] == pytest.approx(off["one_class" not in loss], rel=1e-3)
+
+
+def test_what_kernel_machines_of_numbers_have_not(folder: Path) -> None:
+    data = folder / "train.numbers"
+    for options, said in {
+        ("--loss", "huber", "--scale"): "--scale is not there for kernel machines of numbers",
+        ("--loss", "huber", "--folds", 3): "--folds is for linear machines",
+        ("--loss", "squared_hinge"): "kernel machines of classes have the hinge",
+    }.items():
+        told = run("train", data, folder / "m", "--kernel", "rbf", *options)
+        assert (told.exit_code, said in told.stderr) == (2, True)

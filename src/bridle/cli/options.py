@@ -412,6 +412,8 @@ class TrainOptions:
             "disk": self.memory is not None,
             "validation": self.validating,
             "kernel": self.kernel is not None,
+            "kernel_machine": self.kernel is not None and not (self.of_targets or self.one_class),
+            "kernel_function": self.kernel is not None and (self.of_targets or self.one_class),
             "targets": self.of_targets,
             "one_class": self.one_class,
             "crammer_singer": self.way == "crammer_singer",

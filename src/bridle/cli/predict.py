@@ -31,7 +31,10 @@ from bridle.cli.shared import (
 if TYPE_CHECKING:
     from bridle.files.packed import Source
 
-PREDICTING = ("linear", "multivariate", "kernel", "regression", "linear-one-class")
+PREDICTING = (
+    "linear", "multivariate", "kernel", "regression", "linear-one-class", "kernel-regression",
+    "one-class",
+)  # fmt: skip
 LINES_AT_A_TIME = 100_000
 
 

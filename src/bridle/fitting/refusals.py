@@ -106,14 +106,21 @@ WAYS: dict[str, Way] = {
     "kernel": Way(
         "{name} {why}",
         _same(
-            _LINEAR, "proof", "folds", "search_c", "checkpoint", "loss",
-            "penalty", "validation", "epochs_a_priori",
+            _LINEAR, "proof", "folds", "search_c", "checkpoint", "penalty", "validation",
+            "epochs_a_priori",
         ),
     ),
+    "kernel_machine": Way("{name} {why}", _same(
+        "is for linear machines: kernel machines of classes have the hinge", "loss",
+    )),
+    "kernel_function": Way("{name} {why}", _same(
+        "is not there for kernel machines of numbers or of one class", "scale", "validation",
+        "memory", "dask",
+    )),
     "targets": Way(
         "{name} {why}",
         _same(_OF_CLASSES, "multi_class", "class_weight", "probability", "classes")
-        | _same("is not there yet for numbers to predict", "epochs_a_priori", "kernel", "penalty"),
+        | _same("is not there yet for numbers to predict", "epochs_a_priori", "penalty"),
     ),
     "one_class": Way(
         "{name} {why}",

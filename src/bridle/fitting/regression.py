@@ -17,9 +17,11 @@ from bridle.fitting.fit import Extras, plain
 from bridle.fitting.folds import deal, shared
 from bridle.fitting.labels import Labels, row_weights
 from bridle.fitting.multiclass import Effort, solve_problems
+from bridle.fitting.polish import polished
 from bridle.fitting.problems import Problems, Task, linear_problem
+from bridle.fitting.refusals import refuse
 from bridle.fitting.solutions import Solutions
-from bridle.matrix.door import readable
+from bridle.matrix.door import as_matrix, readable
 from bridle.matrix.fingerprint import fingerprint
 from bridle.models.header import Objective
 from bridle.models.one_class import LinearOneClassModel
@@ -30,6 +32,8 @@ from bridle.objective.losses import loss_from
 from bridle.problems.linear import LinearProblem
 from bridle.rows.base import SCORES
 from bridle.rows.homes import MEMORY, home_of
+from bridle.solvers import Solver
+from bridle.solvers.smo import Smo
 from bridle.solving.many import Watcher
 from bridle.solving.solution import Solution
 from bridle.solving.stopping import Status, Stop
@@ -65,11 +69,40 @@ class TargetProblem(Problems):
         return rule
 
 
+class KernelTargets(TargetProblem):
+    """The same of a kernel machine."""
+
+    base: Any
+
+    def __init__(
+        self, X: Any, targets: Any, task: Task, sample_weight: Any, effort: Effort
+    ) -> None:
+        from bridle.problems.kernel import KernelProblem
+
+        assert task.kernel is not None
+        self.n_rows, self.n_features = X.shape
+        Problems.__init__(self, task.settled(self.n_rows), NO_CLASSES)
+        self.base = KernelProblem(
+            X, targets, self.task.C, loss=task.loss, bias=task.bias, bias_scale=task.bias_scale,
+            kernel=task.kernel.settled(X, sample_weight), sample_weight=sample_weight,
+            n_threads=effort.n_threads, device=effort.device,
+        )  # fmt: skip
+        self.X, self._polish = X, effort.solver == "auto"
+
+    def solver(self, solver: str | Solver) -> str | Solver:
+        """Asked for "auto", small problems go on to the last digits."""
+        assert self.task.kernel is not None
+        return Smo(cache_mb=self.task.kernel.cache_size) if solver in ("auto", "smo") else solver
+
+    def finished(self, k: int, solution: Solution) -> Solution:  # noqa: D102
+        return polished(self.base, solution, self.solver("auto")) if self._polish else solution
+
+
 @dataclass(frozen=True)
 class RegressionFit:
     """What it leaves behind: the model, and how it came about."""
 
-    model: RegressionModel | LinearOneClassModel
+    model: Any  # of the kind that the task asks for
     solutions: Solutions
     problems: TargetProblem
     calibrated: None = None  # as of a Fit; nothing here is calibrated, or lost
@@ -98,6 +131,10 @@ class RegressionFit:
     def measures(self, n_threads: int | None = None) -> answers.Measures:
         """How far off the training rows are; nothing of rows that are not in memory."""
         problem = self.problem
+        if isinstance(self.problems, KernelTargets):
+            said = self.model.predict(self.problems.X, n_threads=n_threads)
+            found: answers.Measures = self.model.measures(said, problem.targets)
+            return found
         if SCORES not in problem.rows.offers:
             return {}
         scores = self.solution.scores
@@ -137,22 +174,30 @@ def fit_regression(
     if loss.one_class:
         targets = None
     home, sizes, name = home_of(rows), None, None
+    if task.kernel is not None and (home != MEMORY or extras.scale or extras.held_out is not None):
+        away = {} if home == MEMORY else {"memory": home}
+        refuse("kernel_function", away | extras.wanted)
     if home == MEMORY:
-        rows = readable(rows)
+        rows = readable(rows) if task.kernel is None else as_matrix(rows)
         sample_weight = row_weights(sample_weight, rows.shape[0])
         if extras.scale:
             name = fingerprint(rows, np.ones(rows.shape[0]) if targets is None else targets)
             sizes = largest_values(rows)
             rows = divided(rows, sizes)
-    problems = TargetProblem(rows, targets, task, sample_weight, effort)
+    made = TargetProblem if task.kernel is None else KernelTargets
+    problems = made(rows, targets, task, sample_weight, effort)
     if watch is not None:
         effort = replace(effort, watch=_watcher(watch))
     validation: Any = None
     if extras.held_out is not None:
         validation = extras.held_out.targets(loss, problems.n_features, sizes)
     solutions = solve_problems(problems, effort, validation=validation)
-    model = _model(problems, solutions, home == MEMORY and bool(extras.store_dual))
     weighted = sample_weight is not None or bool(getattr(rows, "weighted", False))
+    if isinstance(problems, KernelTargets):
+        name = fingerprint(rows, np.ones(problems.n_rows) if targets is None else targets)
+        kernel_model = _kernel_model(problems, solutions, name, weighted=weighted)
+        return RegressionFit(kernel_model, solutions, problems)
+    model = _model(problems, solutions, home == MEMORY and bool(extras.store_dual))
     model = replace(
         model, scale=sizes, coef=model.coef if sizes is None else model.coef / sizes,
         objective=replace(model.objective, weighted=weighted),
@@ -199,6 +244,27 @@ def _model(
         ),
         solution.certificate, "" if fingerprint is None else str(fingerprint["data"]),
         problem.n_rows, np.array(solution.alpha) if store_dual else None,
+        info={"solver": solution.solver, "status": solution.status.value},
+    )  # fmt: skip
+
+
+def _kernel_model(
+    problems: KernelTargets, solutions: Solutions, name: str, *, weighted: bool
+) -> Any:
+    from bridle.models.kernel_function import KernelRegressionModel, OneClassModel
+
+    problem, (solution,) = problems.base, solutions.solutions
+    used = np.flatnonzero(solution.w.coefficients)
+    kind = OneClassModel if problem.loss.one_class else KernelRegressionModel
+    return kind(
+        kernel=problem.kernel, support=problems.X[used],
+        coefficients=np.ascontiguousarray(solution.w.coefficients[used]),
+        intercept=float(solution.b),
+        objective=Objective(
+            problem.loss.name, float(problem.C), problem.bias, float(problem.bias_scale), weighted,
+            parameters=plain(problem.loss.parameters),
+        ),
+        certificate=solution.certificate, fingerprint=name, n_rows=problems.n_rows,
         info={"solver": solution.solver, "status": solution.status.value},
     )  # fmt: skip
 

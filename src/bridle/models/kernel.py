@@ -50,6 +50,31 @@ def support_from(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Any:
     return support
 
 
+def support_resized(support: Any, n_features: int) -> Any:
+    """Support vectors for data of another width: missing features are zeros."""
+    n, width = support.shape
+    if n_features < width:
+        raise ValueError("a kernel model needs all of its features: widen the data instead")
+    if is_sparse(support):
+        support = support.copy()
+        support.resize((n, n_features))
+        return support
+    wide = np.zeros((n, n_features), support.dtype)
+    wide[:, :width] = support
+    return wide
+
+
+def widened(X: Any, n_features: int) -> Any:
+    """Rows for a kernel model of this width: features that the data lack are zeros."""
+    X = as_matrix(X)
+    if X.shape[1] < n_features and is_sparse(X):
+        X = X.copy()
+        X.resize((X.shape[0], n_features))
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but the model has {n_features}")
+    return X
+
+
 @dataclass(frozen=True)
 class KernelModel(OfClasses):
     """Decision functions sum_j coefficients_kj K(s_j, x) + b_k over common support vectors s_j.
@@ -129,14 +154,7 @@ class KernelModel(OfClasses):
 
     def resized(self, n_features: int) -> KernelModel:
         """The same model for data of another width: missing features are zeros."""
-        if is_sparse(self.support):
-            support = self.support.copy()
-            if n_features < self.n_features:
-                raise ValueError("a kernel model needs all of its features: widen the data instead")
-            support.resize((support.shape[0], n_features))
-        else:
-            support = np.zeros((self.support.shape[0], n_features), self.support.dtype)
-            support[:, : self.n_features] = self.support
+        support = support_resized(self.support, n_features)
         scale = None if self.scale is None else resized(self.scale, n_features)
         return replace(self, support=support, scale=scale)
 
@@ -158,12 +176,7 @@ class KernelModel(OfClasses):
 
     def _function_scores(self, X: Any, n_threads: int | None) -> Array:
         threads = check_threads(n_threads)
-        X = as_matrix(X)
-        if X.shape[1] < self.n_features and is_sparse(X):
-            X = X.copy()
-            X.resize((X.shape[0], self.n_features))  # features that the data lack are zeros
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
+        X = widened(X, self.n_features)
         if self.scale is not None:
             X = divided(X, self.scale)
         scores = np.tile(self.intercept[:, None], (1, X.shape[0]))

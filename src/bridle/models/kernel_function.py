@@ -6,17 +6,18 @@ For regression f is the prediction; of the one-class machine its sign says who b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from bridle.files.container import count, string
 from bridle.matrix.arrays import Array
-from bridle.matrix.door import as_matrix, check_matrix, is_sparse
+from bridle.matrix.door import check_matrix, is_sparse
 from bridle.matrix.threads import check_threads
 from bridle.models.header import Objective, certificates_from_json, certificates_to_json
-from bridle.models.kernel import support_from, support_parts
-from bridle.models.one_class import above_boundary
+from bridle.models.kernel import support_from, support_parts, support_resized, widened
+from bridle.models.one_class import Belonging
+from bridle.models.regression import Numbers
 from bridle.models.structural import finite_weights
 from bridle.objective.certificate import Certificate
 from bridle.objective.kernels import Kernel
@@ -41,7 +42,8 @@ class _KernelFunction:
     info: dict[str, Any] = field(default_factory=dict)
 
     kind: ClassVar[str]
-    widens: ClassVar[bool] = False
+    needs_matrix: ClassVar[bool] = True
+    widens: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_matrix(self.support)
@@ -58,11 +60,13 @@ class _KernelFunction:
         """How many features the model knows."""
         return int(self.support.shape[1])
 
+    def resized(self, n_features: int) -> Self:
+        """The same model for data of another width: missing features are zeros."""
+        return replace(self, support=support_resized(self.support, n_features))
+
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """f of each row."""
-        X = as_matrix(X)
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} features, but the model has {self.n_features}")
+        X = widened(X, self.n_features)
         if not len(self.coefficients):
             return np.full(X.shape[0], self.intercept)
         threads = check_threads(n_threads)
@@ -97,27 +101,14 @@ class _KernelFunction:
 
 
 @dataclass(frozen=True)
-class KernelRegressionModel(_KernelFunction):
+class KernelRegressionModel(Numbers, _KernelFunction):
     """f(x) predicts a number."""
 
     kind: ClassVar[str] = "kernel-regression"
 
-    def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """The number of each row."""
-        return self.decision_function(X, n_threads=n_threads)
-
 
 @dataclass(frozen=True)
-class OneClassModel(_KernelFunction):
+class OneClassModel(Belonging, _KernelFunction):
     """Who belongs: f(x) is not negative."""
 
     kind: ClassVar[str] = "one-class"
-
-    def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
-        """f of each row, 0 on the boundary."""
-        return above_boundary(super().decision_function(X, n_threads=n_threads), self.intercept)
-
-    def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[np.intp]:
-        """+1 of rows that belong, -1 of others."""
-        inside = self.decision_function(X, n_threads=n_threads) >= 0
-        return np.where(inside, 1, -1).astype(np.intp)

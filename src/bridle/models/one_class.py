@@ -20,25 +20,18 @@ def above_boundary(values: Array, intercept: float) -> Array:
     return np.where(np.abs(values) <= BOUNDARY * abs(intercept), 0.0, values)
 
 
-@dataclass(frozen=True, repr=False)
-class LinearOneClassModel(LinearFunction):
-    """Who belongs: w.x + b is not negative.
+class Belonging:
+    """What models of one class say of rows, for those who need not know what a model is of."""
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(200, 2)) + 3.0
-    >>> bridle.LinearOneClassSVM(nu=0.1).fit(X).save("one.model")
-    >>> bridle.load_model("one.model").predict([[3.0, 3.0], [-3.0, 0.0]])
-    array([ 1, -1])
-    """
-
-    kind: ClassVar[str] = "linear-one-class"
+    intercept: float
     names: ClassVar[dict[int, str]] = {1: "1", -1: "-1"}
 
     def decision_function(self, X: Any, *, n_threads: int | None = None) -> Array:
         """w.x + b of each row, 0 on the boundary."""
-        return above_boundary(super().decision_function(X, n_threads=n_threads), self.intercept)
+        return above_boundary(
+            super().decision_function(X, n_threads=n_threads),  # type: ignore[misc]
+            self.intercept,
+        )
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> NDArray[np.intp]:
         """+1 of rows that belong, -1 of others."""
@@ -55,3 +48,19 @@ class LinearOneClassModel(LinearFunction):
     def measures(self, said: Array, truth: Any) -> answers.Measures:
         """How many rows are outside, and how many of these answers are wrong."""
         return answers.of_one_class(said, truth)
+
+
+@dataclass(frozen=True, repr=False)
+class LinearOneClassModel(Belonging, LinearFunction):
+    """Who belongs: w.x + b is not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)) + 3.0
+    >>> bridle.LinearOneClassSVM(nu=0.1).fit(X).save("one.model")
+    >>> bridle.load_model("one.model").predict([[3.0, 3.0], [-3.0, 0.0]])
+    array([ 1, -1])
+    """
+
+    kind: ClassVar[str] = "linear-one-class"

@@ -108,25 +108,16 @@ class LinearFunction:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, repr=False)
-class RegressionModel(LinearFunction):
-    """w.x + b predicts a number.
+class Numbers:
+    """What models of numbers say of them, for those who need not know what a model is of."""
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> model = bridle.Ridge(alpha=1e-3).fit(X, [0.0, 2.0, 4.0]).to_model()
-    >>> type(model).__name__, model.predict([[3.0]]).round(1)
-    ('RegressionModel', array([6.]))
-    """
-
-    kind: ClassVar[str] = "regression"
+    objective: Objective
     names: ClassVar[None] = None  # of labels, which numbers are not
 
     def predict(self, X: Any, *, n_threads: int | None = None) -> Array:
         """The number of each row."""
-        return self.decision_function(X, n_threads=n_threads)
+        found: Array = self.decision_function(X, n_threads=n_threads)  # type: ignore[attr-defined]
+        return found
 
     def decide(self, scores: Array) -> Array:
         """What belongs to these numbers: they do."""
@@ -139,3 +130,19 @@ class RegressionModel(LinearFunction):
     def measures(self, said: Array, truth: Any) -> answers.Measures:
         """How far off these predictions are."""
         return answers.of_numbers(said, truth, self.objective.formula)
+
+
+@dataclass(frozen=True, repr=False)
+class RegressionModel(Numbers, LinearFunction):
+    """w.x + b predicts a number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> model = bridle.Ridge(alpha=1e-3).fit(X, [0.0, 2.0, 4.0]).to_model()
+    >>> type(model).__name__, model.predict([[3.0]]).round(1)
+    ('RegressionModel', array([6.]))
+    """
+
+    kind: ClassVar[str] = "regression"
