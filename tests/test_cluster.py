@@ -472,6 +472,26 @@ def train(client, *words):
     return CliRunner().invoke(main, ["train", "--dask", client.scheduler.address, *map(str, words)])
 
 
+def test_the_workers_convert_the_files_of_one_data_set(client, corpus, tmp_path):
+    """The texts lack the last features, each its own: the workers agree on a width."""
+    from bridle.cli import main
+    from bridle.data import write_svmlight
+    from click.testing import CliRunner
+
+    X, y = corpus[0][:300], corpus[1][:300]
+    texts = [tmp_path / f"{k}.svm" for k in range(3)]
+    for k, text in enumerate(texts):
+        write_svmlight(text, X[k * 100 : (k + 1) * 100], y[k * 100 : (k + 1) * 100])
+    words = ["--dask", client.scheduler.address, "--json", *texts, tmp_path / "rows"]
+    done = CliRunner().invoke(main, ["convert", *map(str, words)])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["features"] == int(X.indices.max()) + 1
+    rows = DaskRows(client, report["files"])  # which they refuse if widths differ
+    found = solve(DistributedProblem(rows, 0.5), stop=Gap(1e-3) | Epochs(100))
+    check_certificate(found, X[:, : report["features"]], y, 0.5, loss="hinge", bias="none")
+
+
 def test_the_command_line(client, corpus, files, tmp_path):
     from bridle import load_model
     from bridle.matrix.fingerprint import fingerprint

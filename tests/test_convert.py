@@ -193,3 +193,50 @@ def test_without_pyarrow_the_command_line_says_what_to_install(
         assert done.exit_code == 2, words
         assert "pip install 'bridle[arrow]'" in done.output
     assert not Path(target).exists()
+
+
+def write_parts(folder, zero_based):
+    """Three texts of one data set: the last lacks features, the middle one shows the base."""
+    shift = 0 if zero_based else 1
+    rows = [[(1, 2.0), (6, 1.0)], [(0, 3.0), (2, 1.0)], [(4, 1.0)]]
+    for k, row in enumerate(rows):
+        text = " ".join(f"{column + shift}:{value:g}" for column, value in row)
+        (folder / f"part-{k}.svm").write_text(f"{(-1) ** k} {text}\n")
+    dense = np.zeros((3, 7))
+    for i, row in enumerate(rows):
+        for column, value in row:
+            dense[i, column] = value
+    return [folder / f"part-{k}.svm" for k in range(3)], dense
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("compact", [None, "exact"])
+def test_parts_of_one_data_set_agree(tmp_path, zero_based, compact):
+    texts, dense = write_parts(tmp_path, zero_based)
+    words = [] if compact is None else ["--compact", compact]
+    done = CliRunner().invoke(
+        main, ["convert", "--json", *words, *map(str, texts), str(tmp_path / "rows")]
+    )
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)
+    assert (report["rows"], report["features"], report["zero_based"]) == (3, 7, zero_based)
+    assert report["files"] == [str(tmp_path / "rows" / f"part-{k}.arrow") for k in range(3)]
+    for k, file in enumerate(report["files"]):
+        X, y = read_arrow(file)
+        assert np.array_equal(X.toarray(), dense[[k]])
+        assert y.tolist() == [(-1) ** k]
+        assert open_arrow(file).zero_based == zero_based
+
+
+def test_parts_that_cannot_be_converted_together(tmp_path):
+    texts, _ = write_parts(tmp_path, zero_based=False)
+    (tmp_path / "part-0.svm.gz").write_bytes(gzip.compress(texts[0].read_bytes()))
+    for words, message in (
+        ([*texts, tmp_path / "part-0.svm.gz", tmp_path / "rows"], "would both become"),
+        ([*texts, texts[0]], "this is none"),
+        ([*texts, "--features", 3, tmp_path / "rows"], "has 7 features, more than 3"),
+        ([*texts, tmp_path / "no" / "rows"], "there is no folder"),
+    ):
+        done = CliRunner().invoke(main, ["convert", *map(str, words)])
+        assert done.exit_code in (1, 2)
+        assert message in done.output

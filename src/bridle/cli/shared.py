@@ -105,6 +105,7 @@ InputFile = _InputFile()
 InputFileOrStream = _InputFileOrStream()
 Size = _Size()
 OutputFile = _OutputFile(dir_okay=False, path_type=Path)
+OutputFileOrFolder = _OutputFile(path_type=Path)
 OutputFileOrStdout = _OutputFileOrStdout(dir_okay=False, path_type=Path)
 Positive = _Number(min=0, min_open=True)
 NotNegative = _Number(min=0)
@@ -366,6 +367,21 @@ def check_writable(path: Path, *, inputs: tuple[Source, ...] = ()) -> None:
     for other in inputs:
         if path.exists() and isinstance(other, Path) and path.samefile(other):
             raise InputError(f"{path}: would overwrite an input file")
+
+
+@contextlib.contextmanager
+def on_cluster(address: str) -> Iterator[Any]:
+    """A client of this scheduler."""
+    try:
+        from bridle.rows.cluster.dask_rows import ClusterError
+        from distributed import Client
+    except ImportError as error:
+        raise InputError("--dask needs the extra: pip install bridle[dask]") from error
+    try:
+        with reported(), Client(address, timeout="10s") as client:  # type: ignore[no-untyped-call]
+            yield client
+    except ClusterError as error:
+        raise InputError(str(error)) from error
 
 
 def check_picture(path: Path | None, *, inputs: tuple[Path, ...] = ()) -> None:

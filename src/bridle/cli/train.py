@@ -35,6 +35,7 @@ from bridle.cli.shared import (
     check_writable,
     columns_info,
     keep_what_is_found,
+    on_cluster,
     plain,
     progress,
     read,
@@ -173,8 +174,10 @@ class OpenedRows:
 def opened(options: TrainOptions, files: list[Path]) -> Iterator[OpenedRows]:
     """The rows in memory, on disk or on a cluster."""
     if options.dask is not None:
-        with _on_cluster(options.dask) as rows_of:
-            yield OpenedRows(rows_of(files))
+        with on_cluster(options.dask) as client:
+            from bridle.rows.cluster.dask_rows import DaskRows
+
+            yield OpenedRows(DaskRows(client, files))
     elif options.memory is not None:
         yield OpenedRows(_stored(files[0], options.memory))
     else:
@@ -203,21 +206,6 @@ def _stored(data: Path, memory: int) -> Any:
 
     with reported():
         return StoredRows(data, memory)
-
-
-@contextlib.contextmanager
-def _on_cluster(address: str) -> Iterator[Any]:
-    """A function from files to rows on the workers of this scheduler."""
-    try:
-        from bridle.rows.cluster.dask_rows import ClusterError, DaskRows
-        from distributed import Client
-    except ImportError as error:
-        raise InputError("--dask needs the extra: pip install bridle[dask]") from error
-    try:
-        with reported(), Client(address, timeout="10s") as client:  # type: ignore[no-untyped-call]
-            yield lambda files: DaskRows(client, files)
-    except ClusterError as error:
-        raise InputError(str(error)) from error
 
 
 def task_of(options: TrainOptions) -> Task:
