@@ -3,6 +3,7 @@
 import io
 import pickle
 import warnings
+from unittest import mock
 
 import bridle
 import numpy as np
@@ -23,7 +24,13 @@ from bridle import (
     RankSVM,
     TreeSVM,
 )
+from bridle.cli import main
+from bridle.data import write_svmlight
 from bridle.data.trees import read_trees
+from bridle.objective.kernels import KERNELS
+from bridle.objective.losses import LOSSES
+from bridle.solvers import REGISTRY
+from click.testing import CliRunner
 from sklearn.metrics import f1_score, make_scorer
 
 
@@ -249,22 +256,67 @@ def test_each_ending_has_its_own_advice():
     assert "max_iter" not in str(seen[0].message)
 
 
-def test_an_installed_solver_is_known_by_its_name(monkeypatch, tmp_path):
-    (tmp_path / "elsewhere.py").write_text(
-        "from bridle import DualCoordinateDescent\n"
-        "class Mine(DualCoordinateDescent):\n    name = 'mine'\n"
-    )
+ELSEWHERE = """
+from bridle import DualCoordinateDescent, SquaredHinge
+from bridle.objective.kernels.rbf import Rbf
+from bridle.structured.ranking.roc import Roc
+
+class Mine(DualCoordinateDescent):
+    name = "mine"
+
+class Round(SquaredHinge):
+    name = "round"
+
+class Bell(Rbf):
+    name = "bell"
+
+class Area(Roc):
+    name = "area"
+"""
+NAMED = """
+[bridle.solvers]
+mine = elsewhere:Mine
+[bridle.losses]
+round = elsewhere:Round
+[bridle.kernels]
+bell = elsewhere:Bell
+[bridle.ranking_losses]
+area = elsewhere:Area
+"""
+
+
+@mock.patch.dict(REGISTRY)
+@mock.patch.dict(LOSSES)
+@mock.patch.dict(KERNELS)
+def test_what_other_packages_install_is_known_by_its_name(monkeypatch, tmp_path):
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
     info = tmp_path / "elsewhere-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[bridle.solvers]\nmine = elsewhere:Mine\n")
+    (info / "entry_points.txt").write_text(NAMED)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     X, y = two()
     assert LinearSVC(solver="mine").fit(X, y).solver_ == "mine"
     problem = bridle.LinearProblem(X, 2.0 * y - 1)
     assert [run.name for run in bridle.compare(problem, ["mine"]).runs] == ["mine"]
     with pytest.raises(ValueError, match="unknown solver 'nobody'"):
         bridle.solve(problem, "nobody")
+    round_ = LinearSVC(loss="round").fit(X, y)
+    assert np.array_equal(round_.coef_, LinearSVC(loss="squared_hinge").fit(X, y).coef_)
+    bell = bridle.SVC(kernel="bell", gamma=0.5).fit(X, y)
+    assert np.array_equal(bell.predict(X), SVC(gamma=0.5).fit(X, y).predict(X))
+    qid = np.repeat(np.arange(6), 20)
+    area = RankSVM("area").fit(X, y, qid=qid)
+    assert np.array_equal(area.coef_, RankSVM("roc").fit(X, y, qid=qid).coef_)
+    write_svmlight("rows.svm", X, y)
+    write_svmlight("ranks.svm", X, y, qid=qid + 1)
+    for line in (
+        "train rows.svm -q --loss round --solver mine", "train rows.svm -q --kernel bell",
+        "rank train ranks.svm --quiet --loss area",
+    ):  # fmt: skip
+        ran = CliRunner().invoke(main, line.split(), catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
 
 
 @pytest.mark.parametrize("model", [

@@ -220,3 +220,18 @@ def test_the_bar_fills_as_the_gap_falls(iris):
     assert out.getvalue().count("\n") == 3  # one line for each class
     with pytest.raises(ValueError, match="goal must be between 0 and 1"):
         ProgressBar(0.0)
+
+
+def test_interior_points_do_not_make_every_row_a_support_vector():
+    X, y = load_iris(return_X_y=True)
+    problem = bridle.LinearProblem(X[50:], np.where(y[50:] == 1, 1.0, -1.0), C=1.0)
+    inner, exact = (
+        bridle.solve(problem, name, stop=bridle.Gap(1e-9) | bridle.Epochs(10_000))
+        for name in ("interior-point", "newton")
+    )
+    counts = [
+        bridle.margin_report(problem, found.w, found.b, found.alpha).support_vectors
+        for found in (inner, exact)
+    ]
+    assert counts[0] == pytest.approx(counts[1], abs=2)
+    assert counts[0] < 60

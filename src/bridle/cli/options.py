@@ -25,7 +25,6 @@ from bridle.cli.shared import (
     threads_option,
 )
 from bridle.objective.kernels import KERNELS
-from bridle.objective.registry import add_installed
 
 Decorator = Callable[[Any], Any]
 
@@ -41,8 +40,7 @@ class _KernelName(click.ParamType):  # type: ignore[type-arg]
     name = "kernel"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if value not in KERNELS:
-            add_installed("bridle.kernels", KERNELS)
+        KERNELS.knows(value)  # of an installed package, too
         return self._known().convert(value, param, ctx)
 
     def get_metavar(self, *about: Any, **further: Any) -> str:  # click 8.2 gives one more

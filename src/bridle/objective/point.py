@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from bridle.matrix.arrays import Array
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,10 @@ class Iterate:
     solver: str = ""  # who proposed it, where one solver has handed over to another
     direction: bool = False  # only the direction of w and alpha means anything: at the best scale
     own_bias: bool = False  # a free bias is judged as it is, not the best one for w instead
+
+
+def supporting(alpha: Array) -> NDArray[np.bool_]:
+    """The rows that hold the boundary; interior point methods leave a trace of every row."""
+    sizes = np.abs(alpha)
+    found: NDArray[np.bool_] = sizes > 1e-5 * np.max(sizes, initial=0.0)
+    return found

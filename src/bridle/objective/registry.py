@@ -17,14 +17,23 @@ class Registry(dict[str, Any]):
         super().__init__(entries)
         self.what = what
 
+    @property
+    def group(self) -> str:
+        """Of the entry points by which installed packages add to it."""
+        return f"bridle.{self.what.replace(' ', '_')}{'es' if self.what.endswith('s') else 's'}"
+
     def load(self, name: str) -> Any:
         """The class of that name; ValueError says which there are."""
-        if name not in self:
-            add_installed(f"bridle.{self.what}s", self)
-        if name not in self:
+        if not self.knows(name):
             raise ValueError(f"unknown {self.what} {name!r}; known: {', '.join(self)}")
         entry = self[name]
-        return _at(entry) if isinstance(entry, str) else entry
+        return at(entry) if isinstance(entry, str) else entry
+
+    def knows(self, name: str) -> bool:
+        """Whether there is one of that name, here or in an installed package."""
+        if name not in self:
+            add_installed(self.group, self)
+        return name in self
 
     def holds(self, thing: Any) -> bool:
         """Whether its name stands for its class here."""
@@ -48,12 +57,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     def get(name: str) -> Any:
         if name in homes:
-            return _at(homes[name])
+            return at(homes[name])
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get
 
 
-def _at(place: str) -> Any:
+def at(place: str) -> Any:
+    """What stands at "module:name"."""
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle.files.atomic import replacing
 from bridle.objective.answers import headline
+from bridle.objective.point import supporting
 
 if TYPE_CHECKING:
     from bridle.objective.certificate import Trace
@@ -330,8 +331,7 @@ def support_vectors(model: Any, X: Any, y: Any) -> Any:
         return np.asarray(inner.support_)
     signed = getattr(inner, "dual_coef_", None)
     if signed is not None and signed.shape[1] == len(X):
-        # Interior point methods leave a trace of every row.
-        return np.flatnonzero(np.abs(signed).max(axis=0) > 1e-5 * np.abs(signed).max())
+        return np.flatnonzero(supporting(signed).any(axis=0))
     from bridle.models.deciding import pairs
     from bridle.rows.scoring import function_scores
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from bridle.matrix.arrays import Array
+from bridle.objective.point import supporting
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver
 from bridle.solving.loop import solve
@@ -139,7 +140,7 @@ class MarginReport:
     beyond: int  # rows at or beyond their margin: slack 0
     inside: int  # rows inside the street on their own side: slack in (0, 1]
     misclassified: int  # slack over 1
-    support_vectors: int  # rows with alpha > 0
+    support_vectors: int  # rows with alpha > 0, but for rounding
 
     def __str__(self) -> str:
         return (
@@ -168,5 +169,5 @@ def margin_report(problem: LinearProblem, w: ArrayLike, b: float, alpha: ArrayLi
         beyond=int((slack == 0).sum()),
         inside=int(((slack > 0) & (slack <= 1)).sum()),
         misclassified=int((slack > 1).sum()),
-        support_vectors=int((np.asarray(alpha) > 0).sum()),
+        support_vectors=int(supporting(np.asarray(alpha)).sum()),
     )

@@ -39,6 +39,7 @@ from bridle.objective.answers import of_numbers
 from bridle.objective.bias import Bias
 from bridle.objective.certificate import total_trace
 from bridle.objective.losses import Hinge, Loss, loss_from
+from bridle.objective.point import supporting
 from bridle.problems.linear import LinearProblem
 from bridle.solvers import Solver, solver_from
 from bridle.solving.stopping import Epochs, Gap, Seconds
@@ -390,7 +391,7 @@ def _model(
         "status": fit.status.value, "message": fit.worst.message, "epochs": fit.epochs,
         "seconds": {"solve": sum(r.seconds_solver for r in last),
                     "certify": sum(r.seconds_certify for r in last)},
-        "support_vectors": int(np.any([s.alpha != 0 for s in fit.solutions], axis=0).sum()),
+        "support_vectors": int(np.any([supporting(s.alpha) for s in fit.solutions], axis=0).sum()),
         "error_train": error_train,
     }  # fmt: skip
 

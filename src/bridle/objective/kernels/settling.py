@@ -30,7 +30,7 @@ def kernel_from(
         return kernel
     if callable(kernel):
         return FunctionKernel(kernel)
-    if kernel not in KERNELS:
+    if not KERNELS.knows(kernel):
         raise ValueError(
             f"kernel must be a function or one of {', '.join(KERNELS)}, got {kernel!r}"
         )

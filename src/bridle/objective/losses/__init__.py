@@ -20,6 +20,7 @@ from bridle.objective.losses.piecewise import (
     SquaredEpsilonInsensitive,
 )
 from bridle.objective.losses.squared_hinge import SquaredHinge
+from bridle.objective.registry import add_installed, at
 
 __all__ = [
     "LOSSES", "VALUE_ROUNDINGS", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Loss",
@@ -43,11 +44,12 @@ def loss_from(loss: str | Loss) -> Loss:
         return loss
     if not isinstance(loss, str):
         raise TypeError(f"loss must be a name or a Loss, got {type(loss).__name__}")
-    try:
-        return LOSSES[loss]
-    except KeyError:
+    if loss not in LOSSES:
+        add_installed("bridle.losses", LOSSES, lambda place: at(place)())
+    if loss not in LOSSES:
         known = ", ".join(map(repr, LOSSES))
         raise ValueError(
             f"unknown loss {loss!r}; known losses: {known}; one of your own is known by its name "
             f"once it is in bridle.objective.losses.LOSSES"
-        ) from None
+        )
+    return LOSSES[loss]
