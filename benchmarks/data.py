@@ -73,6 +73,23 @@ def dense(n_rows: int = 200_000, n_features: int = 28) -> Any:
     return X.astype(np.float32), np.where(score + rng.normal(size=n_rows) > 0, 1.0, -1.0)
 
 
+def digits(n_rows: int = 10_000, side: int = 28) -> Any:
+    """Like scans of handwritten digits, one of them against the rest: three strokes between points
+    that tremble from row to row, in three styles for each digit; a fifth of the pixels not zero."""
+    rng = np.random.default_rng(0)
+    digit, style = rng.integers(10, size=n_rows), rng.integers(3, size=n_rows)
+    hands = rng.uniform(6, side - 6, size=(10, 1, 4, 2)) + rng.normal(0, 2, (10, 3, 4, 2))
+    points = hands[digit, style] + rng.normal(0, 2.5, (n_rows, 4, 2))
+    grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), -1)
+    X = np.zeros((n_rows, side, side), np.float32)
+    for begin in range(3):
+        for part in np.linspace(0, 1, 7):
+            ink = (1 - part) * points[:, begin] + part * points[:, begin + 1]
+            distance = np.square(ink[:, None, None] - grid).sum(-1)
+            np.maximum(X, 1 - distance / 7.5, out=X)
+    return X.reshape(n_rows, -1), np.where(digit == 3, 1.0, -1.0)
+
+
 def real(path: str, positive: float | None) -> Callable[[], tuple[Any, np.ndarray]]:
     """A file of BRIDLE_DATA: one class against the rest, or all of them (None)."""
 
@@ -104,6 +121,7 @@ SETS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "sorted200k": lambda: sorted_by_class(200_000),
     "wide4M": wide,
     "dense28": dense,
+    "digits10k": digits,
     "commits7": real("multiclass/commits7.100k.svm", 1),
     "debian": real("multiclass/debian_desc.svm", 28),
     "20news": real("multiclass/20news.train.svm", 1),
