@@ -108,16 +108,37 @@ class Sums:
 
     def edge(self, gap: float, towards: float) -> float:
         """The C nearest to `towards` up to which the relative gap stays within `gap`."""
-        if self.certificate(towards).relative_gap <= gap:
+        if self._is_proof(towards, gap):
             return towards
-        inside, outside = math.log(self.C), math.log(towards)
+        here = inside = math.log(self.C)
+        outside = math.log(towards)
         while abs(outside - inside) > 1e-6:
             middle = 0.5 * (inside + outside)
-            if self.certificate(math.exp(middle)).relative_gap <= gap:
+            if self._gap_about(math.exp(middle)) <= gap:
                 inside = middle
             else:
                 outside = middle
-        return math.exp(inside)
+        # That was without rounding, to be quick.
+        step = math.copysign(1e-6, inside - here)
+        while (inside - here) * step > 0 and not self._is_proof(math.exp(inside), gap):
+            inside, step = inside - step, 2.0 * step
+        return math.exp(inside) if (inside - here) * step > 0 else self.C
+
+    def _is_proof(self, C: float, gap: float) -> bool:
+        return self.certificate(C).relative_gap <= gap
+
+    def _gap_about(self, C: float) -> float:
+        """The relative gap at another C, but for rounding."""
+        scale = C / self.C
+        if not self.quadratic:
+            dual = scale * self.value.middle - 0.5 * scale**2 * self.squared_norm.middle
+        else:
+            half = 0.5 * self.squared_norm.middle + self.curvature.middle / C
+            best = self.alpha.middle / (2.0 * half) if half > 0 else 0.0
+            best = min(best, scale) if self.bounded else best
+            dual = best * self.alpha.middle - best**2 * half
+        primal = self.half_squared_norm.middle + self.loss.middle * C
+        return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,8 @@ class Interval:
 
     def __mul__(self, other: Interval | float) -> Interval:
         other = _interval(other)
+        if self.low > 0.0 and other.low > 0.0:
+            return Interval(_down(self.low * other.low), _up(self.high * other.high))
         pairs = [(a, b) for a in (self.low, self.high) for b in (other.low, other.high)]
         return Interval(min(_below(*pair) for pair in pairs), max(_above(*pair) for pair in pairs))
 
