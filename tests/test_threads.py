@@ -74,3 +74,15 @@ def test_a_process_on_one_core_has_one_thread():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"
+
+
+def test_many_threads_that_solve_hand_the_interpreter_on_sooner():
+    usual = sys.getswitchinterval()
+    with threads.Threads(2, sharing=2), threads.Threads(8):
+        assert sys.getswitchinterval() == usual
+    with threads.Threads(8, sharing=8) as pool:
+        with threads.Threads(6, sharing=6):
+            assert sys.getswitchinterval() < usual
+        assert list(pool.map(abs, [-1, 2])) == [1, 2]
+        assert sys.getswitchinterval() < usual
+    assert sys.getswitchinterval() == usual

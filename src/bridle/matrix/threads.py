@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
@@ -104,6 +105,38 @@ def _threads_of_environment() -> int | None:
     return int(said)
 
 
+class _Handovers:
+    """While many threads of Python solve problems, the interpreter changes hands sooner.
+
+    Each asks for its lock hundreds of times a problem, for some microseconds, and may wait for the
+    usual 5 ms: with 16 threads that was a fifth to a third of a path's and a cross-validation's
+    time. With 4 it made no difference.
+    """
+
+    MANY, SOON = 5, 5e-5  # threads; seconds
+
+    def __init__(self) -> None:
+        self._lock, self._n, self._usual = threading.Lock(), 0, 0.0
+
+    def begin(self) -> None:
+        """For one more pool of threads."""
+        with self._lock:
+            if self._n == 0:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._usual, self.SOON))
+            self._n += 1
+
+    def end(self) -> None:
+        """As usual, after the last one."""
+        with self._lock:
+            self._n -= 1
+            if self._n == 0:
+                sys.setswitchinterval(self._usual)
+
+
+_handovers = _Handovers()
+
+
 class Threads(Executor):
     """At most so many threads: fewer, if the system gives no more of them.
 
@@ -126,6 +159,9 @@ class Threads(Executor):
             except (RuntimeError, MemoryError):
                 break
             self._threads.append(thread)
+        self._hastens = sharing is not None and len(self._threads) >= _handovers.MANY
+        if self._hastens:
+            _handovers.begin()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """The result to come; here it is, if there are no threads."""
@@ -176,6 +212,9 @@ class Threads(Executor):
         if wait:
             for thread in self._threads:
                 thread.join()
+        if self._hastens:
+            self._hastens = False
+            _handovers.end()
 
     def _serve(self) -> None:
         run: Any
