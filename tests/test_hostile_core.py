@@ -120,6 +120,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
         "rows": csr(), "chosen": np.array([0, 3]), "labels": [b"1", b"2"]}),
     "weighted_gram": (rows.weighted_gram, lambda: {
         "rows": csr(), "weights": ones(), "out": np.ones((5, 5)), "n_threads": 2}),
+    "overlap": (rows.overlap, lambda: {"rows": csr()}),
     "append_rows": (rows.append_rows, lambda: {
         "rows": csr(), "chosen": np.array([0, 3]), "used": 1, "offsets": np.zeros(2, np.int64),
         "columns": np.zeros(9, np.int32), "values": np.zeros(9)}),
@@ -134,6 +135,9 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
     "clipped_sum": (steps.clipped_sum, lambda: {
         "p": ones(), "e": ones(), "t": 0.5, "alpha": ones(), "sigma": ones(), "upper": ones(),
         "y": signs(), "n_threads": 2}),
+    "clipped_duals": (steps.clipped_duals, lambda: {
+        "p": ones(), "alpha": ones(), "sigma": ones(), "upper": ones(), "a": ones(),
+        "weights": ones(), "n_threads": 2}),
     "simplex_qp": (steps.simplex_qp, lambda: {
         "gram": np.eye(4), "r": ones(4), "group": np.array([0, 0, 1, 1]), "caps": ones(2),
         "beta": np.zeros(4), "tolerance": 1e-6}),

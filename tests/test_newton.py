@@ -198,3 +198,24 @@ def test_a_smooth_loss_begins_on_a_sample(loss, bias):
     assert found.epochs < afresh.epochs or loss == "huber"  # whose steps are few
     assert afresh.certificate.primal == pytest.approx(found.certificate.primal, rel=1e-9)
     assert not sampled(problem.sample(600))
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_duals_of_a_point_equal_numpys(bounded):
+    rng = np.random.default_rng(0)
+    n = 70_000  # more than one part of the sum
+    p, alpha, sigma = rng.normal(size=n), rng.random(n), rng.random(n)
+    upper = rng.random(n) if bounded else np.full(n, np.inf)
+    u = alpha + sigma * (1 - p)
+    expected = np.clip(u, 0.0, upper)
+    loss = float(upper @ np.maximum(1 - p, 0.0)) if bounded else 0.0
+    found = set()
+    for n_threads in (1, 2, 3, 16):
+        a, weights = np.empty(n), np.empty(n)
+        sums = _core.steps.clipped_duals(p, alpha, sigma, upper, a, weights, n_threads)
+        np.testing.assert_allclose(a, expected, rtol=1e-14, atol=1e-14)
+        np.testing.assert_array_equal(weights, np.where((u > 0) & (u < upper), sigma, 0.0))
+        found.add(sums)
+    ((slack, above),) = found  # whatever the threads
+    assert slack == pytest.approx(expected @ (1 - p), rel=1e-12)
+    assert above == pytest.approx(loss - slack if bounded else 0.0, rel=1e-10)

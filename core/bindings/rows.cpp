@@ -6,6 +6,7 @@
 #include "rows/functions.hpp"
 #include "rows/gram.hpp"
 #include "rows/judge.hpp"
+#include "rows/overlap.hpp"
 #include "rows/passes.hpp"
 #include "rows/together.hpp"
 
@@ -154,6 +155,11 @@ nb::tuple judge(const PyRows &rows, const std::optional<Vector<double>> &own, co
                         found.shifted);
 }
 
+double overlap_of(const PyRows &rows) {
+  const nb::gil_scoped_release release;
+  return std::visit([](const auto &r) { return overlap(r); }, rows.view());
+}
+
 void careful_combine_and_score_rows(const PyRows &rows, Vector<double> coefficients,
                                     MutableVector<double> out, Vector<double> w, double shift,
                                     MutableVector<double> scores, int n_threads) {
@@ -236,6 +242,10 @@ void bind_rows(nb::module_ &m) {
   m.def("careful_combine_and_score", &careful_combine_and_score_rows, nb::arg("rows"),
         nb::arg("coefficients"), nb::arg("out"), nb::arg("w"), nb::arg("shift"), nb::arg("scores"),
         nb::arg("n_threads"), "The same with twice the digits; scores[i] = w . x_i + shift.");
+  m.def(
+      "overlap", &overlap_of, nb::arg("rows"),
+      "How much rows have in common, by some of them: 1/n for n that have nothing, 1 for rows that "
+      "are all alike. Without the constant feature.");
   m.def("weighted_gram", &weighted_gram_rows, nb::arg("rows"), nb::arg("weights"), nb::arg("out"),
         nb::arg("n_threads"), "Lower triangle of out += sum_i weights[i] x_i x_i'.");
   bind_append<float, int32_t>(m);

@@ -5,6 +5,7 @@
 #include "base/parallel.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -62,6 +63,35 @@ inline ClippedSum clipped_sum(const PhiRows &rows, const double *p, const double
       } else {
         total.sum += rows.upper[i] * e[i];
       }
+    }
+    return total;
+  });
+}
+
+// What a point of phi is made of, beside a.
+struct DualsFound {
+  double slack = 0; // sum a_i (1 - p_i)
+  double above = 0; // by how much sum upper_i max(1 - p_i, 0) is more, where there is such a bound
+
+  void add(const DualsFound &other) {
+    slack += other.slack;
+    above += other.above;
+  }
+};
+
+// a_i = clip(alpha_i + sigma_i (1 - p_i), 0, upper_i), and weights_i = sigma_i where it is between.
+inline DualsFound clipped_duals(const PhiRows &rows, const double *p, double *a, double *weights,
+                                int n_threads) {
+  return sum_parts<DualsFound>(rows.n, n_threads, [&](Range range) {
+    DualsFound total;
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const double short_of = 1 - p[i], upper = rows.upper[i];
+      const double u = rows.alpha[i] + rows.sigma[i] * short_of;
+      a[i] = std::min(std::max(u, 0.0), upper);
+      weights[i] = u > 0 && u < upper ? rows.sigma[i] : 0.0;
+      total.slack += a[i] * short_of;
+      if (std::isfinite(upper))
+        total.above += upper * std::max(short_of, 0.0) - a[i] * short_of;
     }
     return total;
   });

@@ -5,6 +5,7 @@
 #include "rows/views.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -15,10 +16,14 @@ namespace bridle {
 template <RowsLike Rows>
 void weighted_gram(const Rows &rows, const double *weights, double *out, int n_threads) {
   const int64_t width = rows.n_features + 1;
-  double work = 0;
-  for (int64_t i = 0; i < rows.n_rows; ++i)
-    if (weights[i] != 0)
-      work += 0.5 * static_cast<double>(rows.row_nnz(i)) * static_cast<double>(rows.row_nnz(i));
+  std::atomic<int64_t> products{0};
+  for_ranges(rows.n_rows, 16384, n_threads, [&](Range part) {
+    int64_t here = 0;
+    for (int64_t i = part.begin; i < part.end; ++i)
+      here += weights[i] != 0 ? rows.row_nnz(i) * rows.row_nnz(i) : 0;
+    products += here;
+  });
+  const double work = 0.5 * static_cast<double>(products.load());
   // Private sums cost a matrix each: no more of them than the work and the memory justify, and
   // never by threads.
   const auto size = static_cast<double>(width) * static_cast<double>(width);
@@ -53,9 +58,11 @@ void weighted_gram(const Rows &rows, const double *weights, double *out, int n_t
       }
     }
   });
-  for (const auto &sum : partial)
-    for (int64_t k = 0; k < width * width; ++k)
-      out[k] += sum[k];
+  for_ranges(width * width, 4096, n_threads, [&](Range range) {
+    for (const auto &sum : partial)
+      for (int64_t k = range.begin; k < range.end; ++k)
+        out[k] += sum[k];
+  });
 }
 
 } // namespace bridle

@@ -10,8 +10,8 @@
 // rounds become shorter where that is not, or hardly, all the way, and longer where it is more.
 #pragma once
 
-#include "linear/dcd/overlap.hpp"
 #include "linear/dcd/visit.hpp"
+#include "rows/overlap.hpp"
 
 #include <algorithm>
 #include <array>
@@ -327,7 +327,7 @@ private:
     const Buckets &order_;
     Range places_; // that are left
     State &state_;
-    std::vector<W> &w_;
+    LargeVector<W> &w_;
     const StepSettings<W> settings_;
     Pass total_, since_; // of all rounds; since the steps were last measured
     Pass start_;         // what the rows of the round see of the bias and the scale

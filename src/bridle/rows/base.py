@@ -131,6 +131,19 @@ class ClippedSum(NamedTuple):
     weight: float
 
 
+class ClippedDuals(NamedTuple):
+    """a_i = clip(alpha_i + sigma_i (1 - p_i), 0, upper_i).
+
+    Beside them sigma_i where that is between, sum a_i (1 - p_i), and by how much
+    sum upper_i max(1 - p_i, 0) is more.
+    """
+
+    a: Array
+    weights: Array
+    slack: float = 0.0
+    above: float = 0.0
+
+
 @dataclass(frozen=True)
 class Piece:
     """Some rows that are at hand, each with its sign and its cost. where: among all rows.

@@ -14,7 +14,7 @@ from bridle import _core
 from bridle.matrix.arrays import Array, number_or_all
 from bridle.matrix.door import check_vector, is_sparse, make_rows
 from bridle.matrix.fingerprint import fingerprint_of_checked, fingerprint_of_rows
-from bridle.matrix.labels import check_labels, check_targets, check_weights
+from bridle.matrix.labels import check_labels, check_targets, check_weights, product
 from bridle.matrix.threads import check_threads
 from bridle.objective.best_scale import best_scale
 from bridle.objective.bias import held_bias
@@ -30,6 +30,7 @@ from bridle.rows.base import (
     RANGES,
     SCORES,
     STEPS,
+    ClippedDuals,
     Feasible,
     Findings,
     Judged,
@@ -93,6 +94,11 @@ class MemoryRows:
     def most_entries(self) -> int:
         """The entries of a row, at most, with the constant feature."""
         return self._extremes[0] + 1
+
+    @cached_property
+    def overlap(self) -> float:
+        """How much rows have in common, by some of them: 1 for rows that are all alike."""
+        return _core.rows.overlap(self.view)
 
     @cached_property
     def _extremes(self) -> tuple[int, float]:
@@ -200,6 +206,16 @@ class MemoryRows:
     ) -> _core.steps.ClippedSum:
         """For line searches: see `bridle.rows.base.ClippedSum`."""
         return _core.steps.clipped_sum(p, e, t, alpha, sigma, upper, y, self.n_threads)
+
+    def clipped_duals(self, p: Array, alpha: Array, sigma: Array, upper: Array) -> ClippedDuals:
+        """For newton's steps: see `bridle.rows.base.ClippedDuals`."""
+        a, weights = np.empty(self.n_rows), np.empty(self.n_rows)
+        sums = _core.steps.clipped_duals(p, alpha, sigma, upper, a, weights, self.n_threads)
+        return ClippedDuals(a, weights, *sums)
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a_i b_i, of two numbers for each row."""
+        return product(a, b, self.n_threads)
 
     def take(self, chosen: NDArray[np.intp]) -> MemoryRows:  # noqa: D102
         return MemoryRows(self.X[chosen], self.constant, self.n_threads)

@@ -25,7 +25,7 @@ from bridle.matrix.threads import Threads, check_threads
 from bridle.objective import rounding
 from bridle.objective.losses import inner
 from bridle.objective.rounding import TINY, Interval, U, gamma
-from bridle.rows.base import DESCENT, PASSES, ClippedSum
+from bridle.rows.base import DESCENT, PASSES, ClippedDuals, ClippedSum
 from bridle.rows.cuda.device import Device, find_device
 from bridle.rows.cuda.matrix import (
     DeviceMatrix,
@@ -373,6 +373,19 @@ class CudaRows:
         """For line searches: see `bridle.rows.base.ClippedSum`."""
         found = self.sums("clipped", 4, self.n_rows, p, e, t, *vectors)
         return ClippedSum(*(interval.middle for interval in found))
+
+    def clipped_duals(self, p: Any, alpha: Any, sigma: Any, upper: Any) -> ClippedDuals:
+        """For newton's steps: see `bridle.rows.base.ClippedDuals`."""
+        xp, short = self.device.xp, 1.0 - p
+        u = alpha + sigma * short
+        a = xp.clip(u, 0.0, upper)
+        weights = xp.where((u > 0) & (u < upper), sigma, 0.0)
+        above = xp.where(xp.isfinite(upper), upper * xp.maximum(short, 0.0) - a * short, 0.0)
+        return ClippedDuals(a, weights, float(a @ short), float(above.sum()))
+
+    def product(self, a: Any, b: Any) -> Any:
+        """a_i b_i, of two numbers for each row."""
+        return a * b
 
     def crowding(self) -> Any:
         """For each row the sum of x_ij^2 times the share of rows that have feature j."""

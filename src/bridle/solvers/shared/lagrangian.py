@@ -29,7 +29,7 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner
 from bridle.objective.losses.piecewise import PiecewiseQuadratic
-from bridle.rows.base import STEPS, ClippedSum
+from bridle.rows.base import STEPS, ClippedDuals, ClippedSum
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
@@ -68,14 +68,17 @@ class AugmentedLagrangian:
 
     def times(self, direction: Array) -> Array:
         """z_i . direction for every row."""
-        out: Array = self.problem.rows.scores(direction)
-        out *= self.y
-        return out
+        return self._signed(self.problem.rows.scores(direction))
 
     def combine(self, coefficients: Array) -> Array:
         """sum_i coefficients_i z_i."""
-        combined: Array = self.problem.rows.combine(coefficients * self.y)
+        combined: Array = self.problem.rows.combine(self._signed(coefficients))
         return combined
+
+    def _signed(self, numbers: Array) -> Array:
+        """Each times the sign of its row."""
+        found: Array = self.problem.rows.product(numbers, self.y)
+        return found
 
     def update(self) -> None:
         """a, g and the two parts of the gap at the present w."""
@@ -83,16 +86,15 @@ class AugmentedLagrangian:
         if problem.bias == "free":
             self.b = self._balance(self.margins, self.b)
         p = self._with_bias(self.margins, self.b)
-        self.a, self.weights = self.answer(p)
+        self.a, self.weights, self._slack, self._above = self.answer(p)
         self.gradient = self.w - self.combine(self.a)
         self.inexact = 0.5 * inner(self.gradient, self.gradient)
         self.smoothing = 0.0 if self.exact else self._smoothing(p)
 
-    def answer(self, p: Array) -> tuple[Array, Array]:
+    def answer(self, p: Array) -> ClippedDuals:
         """a at these margins, and how much it falls where they rise."""
-        u = self.alpha + self.sigma * (1.0 - p)
-        between = (u > 0) & (u < self.upper)
-        return np.clip(u, 0.0, self.upper), np.where(between, self.sigma, 0.0)
+        found: ClippedDuals = self.problem.rows.clipped_duals(p, self.alpha, self.sigma, self.upper)
+        return found
 
     def _smoothing(self, p: Array) -> float:
         """How far phi is from P."""
@@ -100,14 +102,16 @@ class AugmentedLagrangian:
             # P is infinite until the very end: go by how far the multipliers still have to move.
             moved = (self.a - self.alpha)[self.sigma > 0]
             return 0.5 * float(np.sum(moved**2 / self.sigma[self.sigma > 0]))
-        parts = self.cost * np.maximum(1.0 - p, 0.0) - self.a * (1.0 - p)
-        return float(parts.sum())
+        return self._above
 
     @property
     def primal(self) -> float:
         """P(w), if it is finite."""
-        losses = self.problem.loss.value(self._with_bias(self.margins, self.b))
-        return 0.5 * inner(self.w, self.w) + inner(self.cost, losses) + self.pull * self.b
+        return 0.5 * inner(self.w, self.w) + self._losses() + self.pull * self.b
+
+    def _losses(self) -> float:
+        """sum_i C_i loss, as the answer at w has it."""
+        return 0.5 * self._slack if self.exact else self._slack + self._above
 
     @property
     def settled(self) -> bool:
@@ -164,7 +168,7 @@ class AugmentedLagrangian:
 
     def _weight(self, margins: Array, b: float) -> float:
         """sum_i |a_i|."""
-        return float(np.abs(self.answer(self._with_bias(margins, b))[0]).sum())
+        return float(np.abs(self.answer(self._with_bias(margins, b)).a).sum())
 
     def _balance(self, margins: Array, b: float) -> float:
         """The b at which sum_i y_i a_i = 0, or what pulls at it, from a guess."""
@@ -190,12 +194,16 @@ class AugmentedLagrangian:
 class Direct(AugmentedLagrangian):
     """A smooth loss with a second derivative: phi = P."""
 
-    def answer(self, p: Array) -> tuple[Array, Array]:  # noqa: D102
+    def answer(self, p: Array) -> ClippedDuals:  # noqa: D102
         cost, loss = self.problem.cost, self.problem.loss
-        return cost * loss.slope(p), cost * loss.curvature(p)
+        return ClippedDuals(cost * loss.slope(p), cost * loss.curvature(p))
+
+    def _losses(self) -> float:
+        p = self._with_bias(self.margins, self.b)
+        return inner(self.problem.cost, self.problem.loss.value(p))
 
     def _sum(self, margins: Array, e: Array, t: float) -> ClippedSum:
-        (a, weights), y = self.answer(margins + t * e), self.y
+        (a, weights, *_), y = self.answer(margins + t * e), self.y
         return ClippedSum(
             inner(a, e), inner(weights * e, e), inner(weights * e, y), float(weights.sum())
         )
@@ -212,13 +220,13 @@ class TwoSided(Direct):
         self.up, self.down = np.maximum(begun, 0.0), np.maximum(-begun, 0.0)
         super().__init__(problem, start)
 
-    def answer(self, p: Array) -> tuple[Array, Array]:  # noqa: D102
+    def answer(self, p: Array) -> ClippedDuals:  # noqa: D102
         u, v = (
             self.up + self.sigma * (-p - self.tube), self.down + self.sigma * (p - self.tube),
         )  # fmt: skip
         self.rising, self.falling = np.clip(u, 0.0, self.above), np.clip(v, 0.0, self.below)
         inside = 1.0 * ((u > 0) & (u < self.above)) + ((v > 0) & (v < self.below))
-        return self.rising - self.falling, self.sigma * inside
+        return ClippedDuals(self.rising - self.falling, self.sigma * inside)
 
     def _smoothing(self, p: Array) -> float:
         self.answer(p)

@@ -11,13 +11,16 @@
 
 namespace bridle {
 
-// Neighbours together, since they are visited together, and may be more alike than others.
+// Neighbours together, since they are visited together, and may be more alike than others. An
+// eighth of the rows at most, but for those that are very few.
 struct RowSample {
   static constexpr int64_t together = 32, groups = 16;
 
   int64_t n_rows;
 
-  int64_t size() const { return std::min(n_rows, together * groups); }
+  int64_t size() const {
+    return std::min(n_rows, std::clamp(n_rows / 8, together, together * groups));
+  }
   int64_t row(int64_t k) const {
     const int64_t group = k / together, n_groups = (size() + together - 1) / together;
     return (n_rows - size()) * group / std::max<int64_t>(1, n_groups - 1) + k;
@@ -26,8 +29,9 @@ struct RowSample {
 
 // What rows do to each other's scores, as a part of what they do to their own: the largest
 // eigenvalue of the sample's Gram matrix over its trace, by the power method. 1/n for n rows that
-// have nothing in common, 1 for rows that are all alike.
-template <RowsLike Rows> double overlap(const Rows &rows) {
+// have nothing in common, 1 for rows that are all alike. The constant feature has no part in it.
+template <RowsLike Rows> double overlap(Rows rows) {
+  rows.bias = 0;
   const RowSample sample{rows.n_rows};
   std::vector<double> direction(rows.n_features + 1, 0.0), image(sample.size(), 1.0);
   double trace = 0, largest = 0;
