@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridle import Epochs, Gap, LinearProblem, Status, solve
+from bridle import DualCoordinateDescent, Epochs, Gap, LinearProblem, Status, solve
 from bridle.data import make_corpus
 from scipy.sparse import csr_matrix
 
@@ -60,3 +60,32 @@ def test_features_that_nobody_has_scaled(loss, scale):
         X, y = scale * rng.standard_normal((25, 4)), np.where(rng.random(25) < 0.5, 1.0, -1.0)
         solution = solve(LinearProblem(X, y, 100.0, loss=loss, bias="regularised"))
         assert solution.status is Status.CONVERGED
+
+
+def not_centred(C, loss="hinge"):
+    """Rows with much in common: those of few features that are all positive."""
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 32))
+    y = np.where((X - 0.5) @ rng.normal(size=32) + rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    return LinearProblem(X, y, C, loss=loss)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_newton_begins_where_dcd_is_sure_to_crawl(loss):
+    solution = solve(not_centred(10.0, loss), "auto")
+    assert solution.converged
+    assert solution.solver == "auto (newton)"
+    assert solution.steps < 100  # of newton; dcd counts rows
+
+
+def test_dcd_begins_on_the_same_rows_where_costs_are_small():
+    assert solve(not_centred(0.01)).solver == "auto (dcd)"
+
+
+def test_few_neighbours_stay_together_where_rows_have_much_in_common():
+    alike, text = not_centred(0.01), LinearProblem(*make_corpus(2000), 1.0)
+    for problem, bucket in ((alike, 4), (text, 32)):
+        found = [solve(problem, DualCoordinateDescent(bucket=n)).w for n in (None, bucket)]
+        assert found[0].tobytes() == found[1].tobytes()
+    assert alike.rows.overlap > 0.5
+    assert text.rows.overlap < 0.1

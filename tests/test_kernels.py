@@ -360,7 +360,7 @@ def problem_for_blocks(loss="hinge", bias="none"):
     Their steps together go too far, and are shortened.
     """
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(12_000, 50)) + 0.5
+    X = rng.normal(size=(20_000, 50)) + 0.5
     y = np.where(X @ rng.normal(size=50) + rng.normal(size=len(X)) > 3, 1.0, -1.0)
     return LinearProblem(X, y, 0.01, loss=loss, bias=bias, bias_scale=2.0)
 

@@ -76,6 +76,7 @@ JudgedRows judge_rows(const Rows &rows, const DualProposal &given, const double 
     RunningSums<3> sums;
     double moved = 0, shifted = 0;
   };
+  const bool wide = rows.n_features >= wide_rows;
   std::vector<Part> parts(sum_blocks(rows));
   sum_rows(rows, w, n_threads, [&](Range range, double *sum, int64_t block) {
     Part part;
@@ -87,6 +88,10 @@ JudgedRows judge_rows(const Rows &rows, const DualProposal &given, const double 
         alpha[i] = given.scaled(i, inside);
         part.moved += std::abs(inside - own);
         part.shifted += std::abs(alpha[i] - own);
+        if (wide && i + 1 < end) {
+          rows.prefetch_weights(i + 1, w_at);
+          rows.prefetch_weights(i + 1, sum);
+        }
         scores[i] = rows.dot(i, w_at);
         if (alpha[i] != 0)
           rows.add(i, alpha[i] * y, sum);

@@ -23,6 +23,9 @@ template <class W> struct Term {
   W value;
 };
 
+// Of so many features, w is more than the nearer caches hold, and is asked for beforehand.
+constexpr int64_t wide_rows = 1 << 18;
+
 // What passes and steps ask of rows.
 template <class R>
 concept RowsLike =
@@ -38,6 +41,7 @@ concept RowsLike =
       rows.for_each(i, [](int64_t, typename R::Value) {});
       rows.prefetch(i);
       rows.prefetch_place(i); // what tells where row i is
+      rows.prefetch_weights(i, w);
       // Where the columns are in order, the entries of row i by ranges of features: cuts[m] is the
       // first one of bounds[m] or later; and such entries as {column, scale * value}.
       rows.cut(i, &i, i, &i);
@@ -110,6 +114,13 @@ template <class Value_, class Column_> struct CsrRows {
     const int64_t end = begin + (n + vector - 1) / vector * vector;
     prefetch_lines(columns + begin, columns + end);
     prefetch_lines(values + begin, values + end);
+  }
+
+  // What a row is going to need of w, where that is more than the nearer caches hold.
+  template <class W> void prefetch_weights(int64_t i, const W *w) const {
+    for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
+      __builtin_prefetch(w + columns[k]);
+    asm volatile(""); // see prefetch_lines
   }
 
   static constexpr int64_t vector = 16;
@@ -197,6 +208,8 @@ template <class Value_> struct DenseRows {
   void prefetch(int64_t i) const {
     prefetch_lines(row(i), row(i) + std::min(n_features, int64_t{256}));
   }
+
+  template <class W> void prefetch_weights(int64_t, const W *) const {}
 
   struct Copy {
     RawVector<Value> values;

@@ -39,8 +39,9 @@ public:
 private:
   // Exchanges in an epoch; non-zeros that a block reads between two, for each weight.
   static constexpr double least_rounds = 16, least_per_weight = 4;
-  // Less than this is not worth a thread.
+  // Less than this is not worth a thread; of fewer rows, each says too much of what others do.
   static constexpr double least_work = 1 << 13;
+  static constexpr int64_t least_rows = 1 << 14;
 
   struct Undo {
     int64_t index; // among the active rows
@@ -74,7 +75,7 @@ private:
   // non-zeros would cost more than it saves.
   int64_t n_rounds(const Active &rows, const Buckets &order, Range buckets,
                    const State &state) const {
-    if (n_blocks_ == 1 || order.size() == 0 || rows.nnz == 0)
+    if (n_blocks_ == 1 || rows.size() < least_rows || rows.nnz == 0)
       return 1;
     const double all = static_cast<double>(rows.nnz), weights = static_cast<double>(state.w.size());
     const double share = all / static_cast<double>(n_blocks_);
@@ -119,7 +120,7 @@ private:
   }
 
   // One of n_blocks_ parts of local_[0] <- w + sum_k dw_k
-  StepLengths sum_steps(int64_t part, const std::vector<W> &from) {
+  StepLengths sum_steps(int64_t part, const LargeVector<W> &from) {
     constexpr int64_t chunk = 512;
     W steps[chunk];
     const auto [begin, end] = block_range(std::ssize(from), n_blocks_, part);
@@ -128,7 +129,7 @@ private:
       const int64_t n = std::min(chunk, end - at);
       const W *w = from.data() + at;
       std::fill_n(steps, n, W(0));
-      for (const std::vector<W> &own : local_)
+      for (const LargeVector<W> &own : local_)
         for (int64_t j = 0; j < n; ++j)
           steps[j] += own[at + j] - w[j];
       W *out = local_[0].data() + at;
@@ -179,7 +180,7 @@ private:
   }
 
   // Goes only eta of the way.
-  void shorten(Active &rows, Pass &pass, double eta, double length, const std::vector<W> &w) {
+  void shorten(Active &rows, Pass &pass, double eta, double length, const LargeVector<W> &w) {
     for (const auto &steps : undo_)
       for (const auto &[index, before] : steps) {
         ActiveRow<W> &row = rows.active[index];
@@ -195,7 +196,7 @@ private:
   int64_t n_blocks_;
   int n_threads_;
   Caution<W> caution_;
-  std::vector<std::vector<W>> local_;   // the blocks' weights
+  std::vector<LargeVector<W>> local_;   // the blocks' weights
   std::vector<std::vector<Undo>> undo_; // the blocks' steps
 };
 

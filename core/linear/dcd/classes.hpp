@@ -84,8 +84,8 @@ public:
             },
             [&](int64_t i) { return (active_[i] >> at) & 1; }};
   }
-  std::vector<W> weights_of(int64_t k) const {
-    std::vector<W> w(rows_.n_features + 1);
+  LargeVector<W> weights_of(int64_t k) const {
+    LargeVector<W> w(rows_.n_features + 1);
     for (int64_t j = 0; j < rows_.n_features; ++j)
       w[j] = w_.line(j)[k - classes_.begin];
     return w;

@@ -65,7 +65,7 @@ public:
         const DcdSettings &settings)
       : DualCoordinateDescent(rows.n_rows, rows.n_features + 1), loss_(std::move(loss)),
         rows_(rows, sides, start_alpha, settings.n_threads),
-        state_{.w = std::vector<W>(rows.n_features + 1),
+        state_{.w = LargeVector<W>(rows.n_features + 1),
                .bias = {settings.bias_precision, settings.start_bias},
                .mean_norm = 0,
                .mean_cost = 0},

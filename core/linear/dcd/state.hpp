@@ -2,6 +2,7 @@
 // them; and how the first epoch from zero scales them.
 #pragma once
 
+#include "base/memory.hpp"
 #include "linear/proximal_bias.hpp"
 #include "losses.hpp"
 
@@ -91,7 +92,7 @@ struct FirstEpoch {
 };
 
 template <class W> struct DcdState {
-  std::vector<W> w;
+  LargeVector<W> w;
   ProximalBias bias;
   double mean_norm, mean_cost; // of the rows, without the constant feature
   double separable = 0, squared_weights = 0;

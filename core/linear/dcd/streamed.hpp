@@ -92,7 +92,7 @@ public:
 
   StreamedDcdOn(const Rows &like, StepsOf<Rows> loss, const StreamedStart &start,
                 double bias_precision, int64_t n_blocks, int n_threads)
-      : StreamedDcd(like.n_features + 1), rows_(like), state_{.w = std::vector<W>(n_weights),
+      : StreamedDcd(like.n_features + 1), rows_(like), state_{.w = LargeVector<W>(n_weights),
                                                               .bias = {bias_precision, start.bias},
                                                               .mean_norm = start.mean_squared_norm,
                                                               .mean_cost = start.mean_cost,

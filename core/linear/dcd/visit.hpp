@@ -99,6 +99,7 @@ public:
     const int64_t n_active = rows.size(), bucket = order.bucket();
     const Rows view = rows.view;
     const StepSettings<W> how = settings;
+    const bool wide = view.n_features >= wide_rows;
     Pass pass = total;
     for (int64_t b = places.begin / bucket; b * bucket < places.end; ++b) {
       if (begin_bucket) {
@@ -116,6 +117,8 @@ public:
         const int64_t soon = ahead < end ? ahead : next + (ahead - end);
         if (soon < n_active)
           view.prefetch(rows.active[soon].at);
+        if (wide && j + 1 < end)
+          view.prefetch_weights(rows.active[j + 1].at, w);
         ActiveRow<W> &row = rows.active[j];
         const W before = row.alpha;
         if (!visit(row, view, how, pass, w))
