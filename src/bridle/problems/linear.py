@@ -337,8 +337,8 @@ class LinearProblem(Problem):
         if self.hard_margin:
             return self._judge_hard(found)
         alpha, dual, judged = found.alpha, found.judged.dual(), found.judged
-        of_w = PrimalTerms(found.half_norm(), found.loss)
-        of_alpha = DualTerms(judged.total, judged.value, judged.length().squared())
+        of_w = PrimalTerms(found.half_norm, found.loss)
+        of_alpha = DualTerms(judged.total, judged.value, judged.length.squared())
         primal = of_w.half_norm + of_w.loss
         if self.loss.pull and self._is_nothing(found):
             return self._nothing(found)
@@ -351,7 +351,7 @@ class LinearProblem(Problem):
         )  # fmt: skip
 
     def _is_nothing(self, found: Findings) -> bool:
-        length = found.judged.length()
+        length = found.judged.length
         if length.low > 0:
             return False
         # 0 is within the bounds, but these may be wide: they are those of the longest row.
@@ -396,7 +396,7 @@ class LinearProblem(Problem):
             proof = infeasibility_proof(self, alpha)
         # t alpha rounds, too: a part u of each variable and of what it contributes.
         total, longest = found.judged.total, found.judged.longest
-        squared = (found.judged.length() + Interval(0.0, 4 * U * total.high * longest)).squared()
+        squared = (found.judged.length + Interval(0.0, 4 * U * total.high * longest)).squared()
         t = total.low / squared.high if squared.high > 0 else 1.0
         t = t if np.isfinite(t) else 1.0
         rounded = Interval.around(t, 2 * U * t)

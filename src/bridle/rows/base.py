@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -309,6 +310,7 @@ class Judged:
     errors: int = 0  # rows that w puts on the wrong side, where somebody counts them
     bracket: tuple[float, float] = (np.inf, -np.inf)  # of the breakpoints of a free bias
 
+    @cached_property
     def length(self) -> Interval:
         """|w(alpha)|."""
         found = rounding.length(self.w_alpha)
@@ -316,7 +318,7 @@ class Judged:
 
     def dual(self) -> Interval:
         """D(alpha), where sum alpha_i y_i need not be 0."""
-        return self.value - 0.5 * self.length().squared()
+        return self.value - 0.5 * self.length.squared()
 
     def pulled(self, goal: Interval) -> Judged:
         """Of the nearest point that sums up to the goal exactly, which is |r| away in sum.
@@ -480,13 +482,14 @@ class Findings:
     scores: Array | None = None  # with the bias, of rows in memory
     error: Any = 0.0  # of the scores, at most
 
+    @cached_property
     def half_norm(self) -> Interval:
         """1/2 |w|^2."""
         return 0.5 * rounding.product(self.joined, self.joined)
 
     def blurred(self, floor: float = 0.0) -> bool:
         """Whether rounding is more than a tenth of the gap; floor: a lower bound of any P."""
-        primal, dual = self.half_norm() + self.loss, self.judged.dual()
+        primal, dual = self.half_norm + self.loss, self.judged.dual()
         gap = primal.high - max(dual.low, floor)
         return primal.width + min(dual.width, gap) > 0.1 * gap
 
