@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -21,8 +22,15 @@ from bridle.matrix.fingerprint import fingerprint
 from bridle.rows.base import LEVEL
 from bridle.rows.cluster import blocks, price
 from bridle.rows.cluster.blocks import Block
-from bridle.rows.cluster.local import LocalParts, PartsLostError
-from bridle.rows.cluster.messages import Against, Aside, FirstShare, Near, Order
+from bridle.rows.cluster.local import LocalParts
+from bridle.rows.cluster.messages import (
+    Against,
+    Aside,
+    FirstShare,
+    Near,
+    Order,
+    PartsLostError,
+)
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Part
 from bridle.rows.cluster.resident import LostError
@@ -305,6 +313,27 @@ def test_a_checkpoint_saves_the_work_of_a_lost_part(corpus, tmp_path):
         [state.alpha() for state in parts.parts[1].runs[problem.sides.run.number].states]
     )
     assert np.allclose(alpha, saved, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bias", ["regularised", "free"])
+def test_a_part_that_another_solve_saw_go_begins_anew_in_this_one(corpus, bias):
+    X, y = corpus
+    parts = LocalParts(X, y, 3)
+    problem = DistributedProblem(parts, 0.3, bias=bias)
+    gone = []
+
+    def lose(_record):
+        if not gone:
+            parts.lose(1)
+            gone.extend(parts.call("encode", problem.rows.classes, only=[1]))
+
+    found = solve(problem, Cocoa(work=0.05), stop=STOP, callbacks=[lose])
+    assert gone
+    assert found.converged
+    assert "part 1 was read again" in problem.sides.report.losses[0]
+    check_certificate(found, X, y, 0.3, loss="hinge", bias=bias)
+    again = pickle.loads(pickle.dumps(PartsLostError([1, 2], "both")))
+    assert (again.numbers, str(again)) == ((1, 2), "both")
 
 
 def test_rows_that_rest_are_woken_by_the_gap_of_whole_epochs(corpus):

@@ -43,7 +43,7 @@ from bridle.problems.base import WEIGHTS
 from bridle.rows.base import ROUNDS
 from bridle.rows.cluster.gathered import Gathered
 from bridle.rows.cluster.links import joined
-from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.messages import PartsLostError
 from bridle.rows.cluster.price import message_bytes, worthwhile_work
 from bridle.rows.cluster.run import visit_all
 from bridle.solvers.base import Iterates, Pace, Solver

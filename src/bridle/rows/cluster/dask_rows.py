@@ -34,7 +34,7 @@ from bridle.rows.cluster.links import (
     host_of,
     is_summed,
 )
-from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.messages import PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Part
 
@@ -284,11 +284,12 @@ class DaskRows:
     ) -> tuple[list[Any], float, int]:
         """The answers of these parts, the seconds of the slowest, and bytes."""
         chosen, moved = list(range(len(self)) if only is None else only), 0
+        places = list(self._places)  # another thread may have a part read again meanwhile
         calls = [self._send(k, "timed", method, message) for k in chosen]
         answers, slowest, lost = [], 0.0, []
         for k, call in zip(chosen, calls, strict=True):
             try:
-                seconds, answer = self._wait(k, call)
+                seconds, answer = self._wait(places[k], call)
             except _LostError:
                 lost.append(k)
                 continue
@@ -296,8 +297,10 @@ class DaskRows:
             moved += weight_of(message) + weight_of(answer)
             answers.append(answer)
         if lost:
-            self._cut()
-            raise PartsLostError(lost, "; ".join(self._replace(k) for k in lost))
+            with self._lock:
+                self._cut()
+                told = [self._replace(k) for k in lost if places[k] == self._places[k]]
+            raise PartsLostError(lost, "; ".join(told) or "a worker died")
         return answers, slowest, moved
 
     def _by_links(
@@ -358,7 +361,7 @@ class DaskRows:
     def _ask(self, method: str, *arguments: Any) -> list[Any]:
         """The actors themselves."""
         calls = [self._send(k, method, *arguments) for k in range(len(self))]
-        return [self._wait(k, call) for k, call in enumerate(calls)]
+        return [self._wait(*each) for each in zip(self._places, calls, strict=True)]
 
     def _cut(self) -> None:
         """No links, until they are made again."""
@@ -403,27 +406,27 @@ class DaskRows:
         except RuntimeError:  # Dask knows already that the worker is gone
             return None
 
-    def _wait(self, k: int, call: Any) -> Any:
-        """The answer of a call; _LostError if the worker is gone."""
+    def _wait(self, place: str, call: Any) -> Any:
+        """The answer of a call to a worker; _LostError if it is gone."""
         if call is None:
             raise _LostError
         while True:
             try:
                 return call.result(timeout=LOOK)
             except TimeoutError:
-                if not self._alive(k):
+                if not self._alive(place):
                     raise _LostError from None
             except OSError as error:
                 # Of the connection, or of what the part did? A dead worker is soon known to be.
                 deadline = time.perf_counter() + 5 * LOOK
                 while time.perf_counter() < deadline:
-                    if not self._alive(k):
+                    if not self._alive(place):
                         raise _LostError from None
                     time.sleep(0.05)
-                raise ClusterError(f"worker {self._places[k]}: {error}") from error
+                raise ClusterError(f"worker {place}: {error}") from error
 
-    def _alive(self, k: int) -> bool:
-        return self._places[k] in self._known()
+    def _alive(self, place: str) -> bool:
+        return place in self._known()
 
     def _known(self) -> dict[str, Any]:
         return _known(self.client)
@@ -472,7 +475,7 @@ class DaskRows:
                 with self.client.as_current():
                     return future.result(timeout=LOOK)
             except TimeoutError:
-                if not self._alive(k):
+                if not self._alive(self._places[k]):
                     raise ClusterError(
                         f"worker {self._places[k]} died while it read {self._names(k)}"
                     ) from None
@@ -498,7 +501,7 @@ class DaskRows:
                 self._check_versions([worker])
                 self._actors[k] = self._result(k, self._submit(k, worker))
             except (ClusterError, OSError, KeyError):
-                if self._alive(k):
+                if self._alive(worker):
                     raise
                 continue  # that one died, too
             what = f"worker {gone} died: {self._names(k)} read again by {worker}"

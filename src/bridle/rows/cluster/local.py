@@ -12,14 +12,6 @@ from bridle.rows.cluster.packed import pack, weight_of
 from bridle.rows.cluster.part import Part
 
 
-class PartsLostError(Exception):
-    """Parts lost their state and begin anew; `numbers` says which."""
-
-    def __init__(self, numbers: Sequence[int], message: str) -> None:
-        super().__init__(message)
-        self.numbers = tuple(numbers)
-
-
 class LocalParts:
     """The rows of X in n_parts parts. `calls` counts messages, `bytes_moved` what they would weigh.
 

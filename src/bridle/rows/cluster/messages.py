@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import Loss
 from numpy.typing import NDArray
+
+
+class PartsLostError(Exception):
+    """Parts lost their state and begin anew; `numbers` says which."""
+
+    def __init__(self, numbers: Sequence[int], message: str) -> None:
+        super().__init__(tuple(numbers), message)  # by which it is made again after a journey
+        self.numbers = tuple(numbers)
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 @dataclass(frozen=True)

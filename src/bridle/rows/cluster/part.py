@@ -25,6 +25,7 @@ from bridle.rows.cluster.messages import (
     Near,
     Opened,
     Order,
+    PartsLostError,
     Share,
     Step,
 )
@@ -134,6 +135,12 @@ class Part:
             all(alpha is None for alpha in chosen),
         )
 
+    def run(self, number: int) -> PartRun:
+        """A solve; PartsLostError if it began before this part did, which another solve noticed."""
+        if number not in self.runs:
+            raise PartsLostError([self.number], f"part {self.number} was read again meanwhile")
+        return self.runs[number]
+
     def _file(self, saved: str) -> str:
         return f"{saved}-{self.number}.npy"
 
@@ -156,11 +163,11 @@ class Part:
 
     def visit(self, run: int, order: Order) -> Step:
         """A round: local epochs on the subproblem of CoCoA+, from the weights of all parts."""
-        return self.runs[run].visit(order)
+        return self.run(run).visit(order)
 
     def settle(self, run: int, kept: float) -> tuple[Array, float, float]:
         """Keep that much of the last step: w(alpha), sum alpha_i y_i, and rows inside the box."""
-        state = self.runs[run]
+        state = self.run(run)
         state.keep(kept)
         w, balance, inside = np.zeros(self.n_features + 1), 0.0, 0
         for own in state.states:
@@ -176,7 +183,7 @@ class Part:
 
         anew: as if none had been handed out. w: None if it is what was judged last.
         """
-        state = self.runs[run]
+        state = self.run(run)
         state.keep(kept)
         for own in state.states if anew else ():
             own.out = []
@@ -186,7 +193,7 @@ class Part:
 
     def gather(self, run: int, kept: float, band: int) -> Share:
         """The rows that `near` found in a band."""
-        shares = [own.hand_out(band) for own in self.runs[run].states]
+        shares = [own.hand_out(band) for own in self.run(run).states]
         columns = zip(*(share.X for share in shares), strict=True)
         return Share(
             tuple(np.concatenate(column) for column in columns),
@@ -196,7 +203,7 @@ class Part:
 
     def accept(self, run: int, kept: float, alphas: list[NDArray[Any]]) -> None:
         """New dual variables of each part's rows that were handed out."""
-        states = self.runs[run].states
+        states = self.run(run).states
         # They went share by share, and in each block by block.
         lengths = np.array([[len(chosen) for chosen in own.out] for own in states])
         pieces = np.split(alphas[self.number], np.cumsum(lengths.T)[:-1])
@@ -205,7 +212,7 @@ class Part:
 
     def totals(self, run: int, kept: float) -> tuple[float, float]:
         """Keep that much of the last step: the sums of positive and negative alpha_i y_i."""
-        state = self.runs[run]
+        state = self.run(run)
         state.keep(kept)
         up = down = 0.0
         for own in state.states:
@@ -228,7 +235,7 @@ class Part:
 
         scales: of alpha, which a free bias asks for.
         """
-        state = self.runs[run]
+        state = self.run(run)
         state.keep(kept)
         alphas: list[Array] = []
         judged = total(own.judge(w, scales, alphas) for own in state.states)
@@ -240,14 +247,14 @@ class Part:
     def losses(self, run: int, biases: Array) -> tuple[Array, Array]:
         """Sum C_i loss at the scores last judged, for each bias, and its slope."""
         found = [
-            losses_at(own.piece, own.loss, own.look.scores, biases) for own in self.runs[run].states
+            losses_at(own.piece, own.loss, own.look.scores, biases) for own in self.run(run).states
         ]
         values, slopes = np.sum(found, axis=0)
         return values, slopes
 
     def judged_loss(self, run: int, b: float) -> Interval:
         """The same for one bias, rounding included."""
-        return sum((own.judged_loss(b) for own in self.runs[run].states), start=ZERO)
+        return sum((own.judged_loss(b) for own in self.run(run).states), start=ZERO)
 
     def scores(self, w: Array) -> Array:
         """w.x of every row."""

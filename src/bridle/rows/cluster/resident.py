@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.rows.base import Judged
-from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.messages import FromSnapshot
+from bridle.rows.cluster.messages import FromSnapshot, PartsLostError
 
 if TYPE_CHECKING:
     from bridle.rows.cluster.sides import ClusterSides

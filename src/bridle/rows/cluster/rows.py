@@ -11,7 +11,7 @@ from bridle.files.fingerprint import fingerprint_of, sampled_rows
 from bridle.matrix.arrays import Array
 from bridle.rows.base import ROUNDS
 from bridle.rows.cluster.blocks import check_alike
-from bridle.rows.cluster.local import PartsLostError
+from bridle.rows.cluster.messages import PartsLostError
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 

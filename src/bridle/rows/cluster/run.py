@@ -16,8 +16,7 @@ from bridle.objective.bias import narrowed_minimum
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import LEVEL, Findings, Judged, Scales, total
-from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.messages import FirstShare, FromSnapshot, Order, Step
+from bridle.rows.cluster.messages import FirstShare, FromSnapshot, Order, PartsLostError, Step
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import take_unwanted
 from numpy.typing import NDArray

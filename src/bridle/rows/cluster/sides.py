@@ -23,8 +23,7 @@ from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO, Interval
 from bridle.rows.base import Findings, Judged, draw
 from bridle.rows.cluster.dask_rows import as_rows
-from bridle.rows.cluster.local import PartsLostError
-from bridle.rows.cluster.messages import Against, Aside
+from bridle.rows.cluster.messages import Against, Aside, PartsLostError
 from bridle.rows.cluster.resident import ResidentAlpha
 from bridle.rows.cluster.rows import ClusterRows, Parts, Report, take_unwanted
 from bridle.rows.cluster.run import ClusterRun
