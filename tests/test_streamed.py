@@ -7,19 +7,32 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from bridle import Epochs, Gap, LinearProblem, LinearSVC, StoredRows, StreamedProblem, _core, solve
+from bridle import (
+    Checkpoint,
+    Epochs,
+    Gap,
+    LinearProblem,
+    LinearSVC,
+    StoredRows,
+    StreamedProblem,
+    _core,
+    load_model,
+    solve,
+)
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
 from bridle.fitting.fit import fit
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import StoredProblems, Task
 from bridle.objective.certificate import Certificate
+from bridle.rows.disk import memory
 from bridle.rows.disk.kept import ROW_BYTES
 from bridle.rows.disk.memory import MemoryPlan, RowVectors, parse_size, resident_bytes
 from bridle.rows.disk.ranges import DiskRows
@@ -174,6 +187,44 @@ def test_rows_kept_in_memory_are_never_taken_for_all_rows(
         if first:
             epoch = len(kept)
     assert epoch in woken
+
+
+@pytest.mark.parametrize("bias", ["regularised", "free"])
+@pytest.mark.parametrize("keep", [0, 1 << 18])
+def test_an_epoch_that_a_certificate_takes_along(path: Path, bias: Any, keep: int) -> None:
+    """The certificate is that of a pass of its own, and the epoch one like the others."""
+    problem, twin = (StreamedProblem(path, 2.0, bias=bias) for _ in range(2))
+    for own in (problem, twin):
+        streaming(own, keep=keep)
+    iterates = solver_from("dcd").iterates(problem, start=None, rng=_core.Rng(0))
+    iterate = next(iterates)
+    for _ in range(4):
+        while iterate.ride is None:  # all that moves is in memory, and the next epoch reads nothing
+            iterate = iterates.send(None)
+        twin.rows.bytes_read = 0
+        alone = twin.judge(replace(iterate, alpha=iterate.alpha.copy(), ride=None))
+        before, read = problem.rows.bytes_read, twin.rows.bytes_read
+        joint = problem.judge(iterate)
+        assert joint.primal == pytest.approx(alone.primal, rel=1e-12)
+        assert joint.dual == pytest.approx(alone.dual, rel=1e-9)
+        assert np.array_equal(joint.alpha, alone.alpha)
+        epoch = iterate.epoch
+        iterate = iterates.send(Certificate(joint.primal, joint.dual, "solver"))
+        assert iterate.epoch == epoch + 1
+        assert problem.rows.bytes_read == before + read
+        w = twin.weights(np.asarray(iterate.alpha))
+        assert w == pytest.approx(iterate.w, abs=1e-4)
+
+
+def test_what_ends_a_run_is_saved_as_it_was_judged(path: Path, tmp_path: Path) -> None:
+    problem = StreamedProblem(path, 2.0, bias="regularised")
+    streaming(problem)
+    saved = Checkpoint(tmp_path / "run.ckpt", every=1e-6)
+    found = solve(problem, "dcd", stop=Gap(1e-3), checkpoint=saved)
+    assert found.converged
+    point = load_model(tmp_path / "run.ckpt")
+    assert np.array_equal(point.w, found.w)
+    assert np.array_equal(point.alpha, found.alpha)
 
 
 @pytest.mark.parametrize("name", ["pegasos", "sgd", "svmsgd", "asgd"])
@@ -515,6 +566,36 @@ def test_the_promise_about_memory_is_kept(tmp_path: Path) -> None:
         assert report["relative_gap"] <= 1e-3
         assert report["peak_rss_mb"] <= allowed
     assert path.stat().st_size > 200 << 20
+
+
+def test_dual_variables_make_room_for_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where these would have next to none; a solver that copies no rows has them in memory."""
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 50 << 20)
+    path, rng = tmp_path / "rows.arrow", np.random.default_rng(0)
+    X = sp.csr_matrix(rng.normal(size=(100_000, 16)).astype(np.float32))
+    write_arrow(path, X, np.where(rng.random(100_000) < 0.5, 1, -1))
+    rows = open_arrow(path)
+    ranges = DiskRows(rows).ranges
+    size, seen = sum(map(rows.range_bytes, ranges)), {}
+    for allowed in range(64 << 20, (64 << 20) + 2 * size, 1 << 19):
+        plan, held = (
+            MemoryPlan.of(rows, ranges, allowed, copies=copies) for copies in (True, False)
+        )
+        assert held.resident == plan.resident
+        assert plan.resident or plan.vectors_on_disk or plan.keep_bytes >= size / 20
+        if not plan.resident:
+            seen[allowed] = plan.vectors_on_disk, held.vectors_on_disk
+    assert sorted(seen.values(), reverse=True) == list(seen.values())
+    allowed = {both: memory for memory, both in seen.items()}
+    assert set(allowed) == {(True, True), (True, False), (False, False)}
+    problem = StreamedProblem(path, memory=allowed[True, False])
+    assert problem.rows.vectors.on_disk
+    solve(problem, "pegasos", stop=Epochs(1))
+    assert not problem.rows.vectors.on_disk
+    with pytest.raises(ValueError, match="must fit into memory"):
+        solve(StreamedProblem(path, memory=allowed[True, True]), "pegasos", stop=Epochs(1))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from bridle.matrix.arrays import Array
@@ -17,6 +17,20 @@ class Point:
     w: Any
     b: float = 0.0
     alpha: Any = None
+
+
+class Ride(Protocol):
+    """What a solver does with rows while a certificate reads them anyway: its next epoch.
+
+    Each range is judged before it is visited. The iterate's alpha is the solver's own, which the
+    visits change: what was judged is the judgement's.
+    """
+
+    def order(self) -> Any:
+        """In which ranges are to be read; who asks for it takes the solver along."""
+
+    def visit(self, part: Any, piece: Any) -> None:
+        """A range."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,7 @@ class Iterate:
     gap_estimate: float | None = None  # a free guess at the relative gap, to time certificates by
     solver: str = ""  # who proposed it, where one solver has handed over to another
     direction: bool = False  # only the direction of w and alpha means anything: at the best scale
+    ride: Ride | None = None  # that comes along, if rows are read for a certificate
     own_bias: bool = False  # a free bias is judged as it is, not the best one for w instead
 
 

@@ -73,9 +73,12 @@ class DiskRows:
         self.n_threads = check_threads(n_threads)
         self.ranges = source.ranges(_range_bytes(int(source.batch_bytes.sum())))
         self.sizes = np.array([source.range_bytes(rows) for rows in self.ranges], np.int64)
-        self.plan = None
+        self.plan = self._without_copies = None
         if memory is not None:
-            self.plan = MemoryPlan.of(source, self.ranges, memory, row_vectors)
+            self.plan, self._without_copies = (
+                MemoryPlan.of(source, self.ranges, memory, row_vectors, copies=copies)
+                for copies in (True, False)
+            )
         self.vectors = RowVectors(
             source.n_rows, self.plan is not None and self.plan.vectors_on_disk
         )
@@ -96,6 +99,18 @@ class DiskRows:
         if self.plan is None or self.plan.resident:
             return (make(self._kept(k)) for k in wanted)
         return self._read_ahead(wanted, make)
+
+    @property
+    def plan_if_held(self) -> MemoryPlan | None:
+        """With the vectors in memory if they fit, even where copies of rows would be worth more."""
+        return self.plan if self._without_copies is None else self._without_copies
+
+    def hold_vectors(self) -> bool:
+        """By that plan from now on, before a solver makes any; whether they are in memory."""
+        if self.vectors.on_disk and self._without_copies is not None:
+            self.plan, self._buffers = self._without_copies, []
+            self.vectors = RowVectors(self.n_rows, self.plan.vectors_on_disk)
+        return not self.vectors.on_disk
 
     def labels(self) -> Iterator[tuple[slice, NDArray[Any], Array | None]]:
         """Of each range its rows, their labels and their weights; reads nothing else of them."""

@@ -268,7 +268,13 @@ class DiskSides:
 
     def judge(self, iterate: Iterate, joined: Array) -> Findings:
         """One pass; a point that has to move far to become feasible costs two more."""
-        return self.judge_all([self], [iterate], joined[None])[0]
+        if iterate.ride is None:
+            return self.judge_all([self], [iterate], joined[None])[0]
+        judged = _Judging(self, iterate, joined)
+        for part, piece in self.pieces(iterate.ride.order()):
+            judged.see(piece)
+            iterate.ride.visit(part, piece)
+        return judged.findings()
 
     @staticmethod
     def judge_all(

@@ -112,11 +112,13 @@ class GapEstimate:
         self.correction = 1.0
         self.factor = first
         self.rates = list(rates)
+        self.tells = True  # whether what this guess is off says something of the next ones
 
     def after(self, seen: float) -> float:
         """The guess, after an epoch that saw this."""
         seen = max(seen, 0.0)  # rounding may make the sum negative at the optimum
         if 0 < self.seen < np.inf:
+            self.tells = not self.rates
             ahead = self.rates.pop(0) if self.rates else 0.65
             self.factor = min(1.0, seen / self.seen) ** ahead
         self.guess = seen * self.factor
@@ -126,5 +128,5 @@ class GapEstimate:
 
     def learn(self, gap: float) -> None:
         """What the gap is, by a certificate."""
-        if self.guess > 0:
+        if self.guess > 0 and self.tells:
             self.correction = min(10.0, max(0.2, gap / self.guess))

@@ -8,6 +8,10 @@ Chang & Lin, "Large linear classification when data cannot fit in memory", KDD 2
 KDD 2011). If all of an epoch's are still there at its end, the epochs go on with them alone,
 without reading, until it is time to look at all rows again.
 
+A certificate reads the file, too. Where the next epoch would do so in any case, it comes along:
+each range is judged as the iterate left it, and then visited. If the gap is reached, the visits
+were in vain; if not, the reading was not.
+
 Within an epoch an iterate goes out from time to time, so that a run can be stopped or saved; it
 claims no gap. In the first epoch from zero, whose steps are those of m/t v
 (core/linear/dcd/state.hpp), its w is m/t v and its alpha that of v: both are true points, and
@@ -191,11 +195,33 @@ class Descent:
         self.resting[:] = 0
         self.vectors.release(self.resting)
 
-    def iterate(self, epoch: float, estimate: float | None) -> Iterate:
+    def iterate(
+        self, epoch: float, estimate: float | None, ride: NextEpoch | None = None
+    ) -> Iterate:
         """Where it is."""
         self.descent.weights(self.w)
         w, b = self.problem.split(self.w, self.descent.bias)
-        return Iterate(self.step, epoch, w, b, self.alpha, gap_estimate=estimate)
+        return Iterate(self.step, epoch, w, b, self.alpha, gap_estimate=estimate, ride=ride)
+
+
+class NextEpoch:
+    """An epoch that a certificate may take along. taken: whether one did."""
+
+    def __init__(self, state: Descent, whole: bool, rng: _core.Rng) -> None:
+        """whole: whether the epoch before it has visited every row."""
+        self.state, self.whole, self.rng = state, whole, rng
+        self.taken = False
+
+    def order(self) -> NDArray[np.int64]:
+        """The ranges of the epoch. If not all rows were looked at by the last one, it does so."""
+        self.taken = True
+        if not self.whole:
+            self.state.wake_all()
+        return self.state.sides.rows.shuffled(self.rng)
+
+    def visit(self, part: Range, piece: Piece) -> None:
+        """A range."""
+        self.state.visit(part, piece, self.rng)
 
 
 def descend(
@@ -205,9 +231,12 @@ def descend(
     state = Descent(problem, start, bucket=bucket, n_blocks=n_blocks)
     rows = problem.rows
     n_bytes = int(rows.sizes.sum())
+    ride: NextEpoch | None = None
     while True:
         from_disk = not state.all_kept
-        if from_disk:
+        if ride is not None and ride.taken:
+            state.epoch += 1
+        elif from_disk:
             seen = 0
             for order in stretches(rows, rng):
                 if seen:
@@ -219,9 +248,10 @@ def descend(
         else:
             state.visit_kept(rng)
         guess, whole = state.after_epoch(rng, from_disk)
-        certificate = yield state.iterate(state.epoch, guess)
+        ride = None if state.all_kept else NextEpoch(state, whole, rng)
+        certificate = yield state.iterate(state.epoch, guess, ride)
         if certificate is not None:
-            state.learn(certificate.relative_gap, whole)
+            state.learn(certificate.relative_gap, whole or (ride is not None and ride.taken))
 
 
 class StoredClasses:
@@ -253,8 +283,8 @@ class StoredClasses:
     ) -> StoredClasses | None:
         """As many as there is memory for; None if that is only one of several."""
         first = problems[0]
-        plan, loss = first.rows.plan, first.loss
-        if first.sides.vectors.on_disk or loss.core is None:
+        plan = first.rows.plan_if_held
+        if first.loss.core is None or (plan is not None and plan.vectors_on_disk):
             return None
         each = (8 * cls.ROW_VECTORS + 2) * first.n_rows
         each += 8 * cls.WEIGHT_VECTORS * (first.n_features + 1)
@@ -262,6 +292,7 @@ class StoredClasses:
         n = min(len(problems), left // each)
         if n < min(2, len(problems)):
             return None
+        first.rows.hold_vectors()
         keep = 0 if plan is None else max(0, plan.keep_bytes - n * each) // n
         return cls(problems[:n], seed, bucket=bucket, n_blocks=n_blocks, keep=keep)
 
@@ -331,7 +362,7 @@ class StoredSteps:
     ) -> None:
         if sampling != "epochs":
             raise ValueError(f"rows on disk are sampled in epochs; sampling={sampling!r} is not")
-        if problem.sides.vectors.on_disk:
+        if not problem.rows.hold_vectors():
             raise ValueError(
                 "the dual variables of stochastic solvers must fit into memory: allow more, or "
                 "use dcd"
