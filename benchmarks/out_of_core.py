@@ -1,6 +1,7 @@
 """Training on a file several times larger than the memory that is allowed.
 
-    python -m benchmarks.out_of_core [--rows 1600000] [--memory 300M] [--gap 1e-3] [--out FOLDER]
+    python -m benchmarks.out_of_core [--rows 1600000] [--memory 230M] [--gap 1e-3] [--rounds 5]
+                                     [--compact float16] [--out FOLDER]
 
 The corpus is written as an Arrow file. Then, for a disk that is read and for one that is cached:
 
@@ -8,8 +9,11 @@ The corpus is written as an Arrow file. Then, for a disk that is read and for on
     streamed    `bridle train --memory`: seconds, epochs, passes over the file, peak memory
     in memory   the same problem with all rows in memory (dcd): seconds to solve and certify
 
-While the disk is to be read, another thread drops the file from the system's cache, for the reading
-and for the training alike. The ratio is streamed / max(epochs x read, in memory).
+Where the disk is to be read, the file is dropped from the system's cache before each time that it
+is read, by the training, too. The ratio is streamed / max(epochs x read, in memory). All take
+turns, round after round; the medians of rounds are printed, with the least and the most of the
+ratios. --compact: the rows are trained on from a
+compact file, too; `read` is that of the plain one, and `bytes` how much of it that file takes.
 """
 
 from __future__ import annotations
@@ -17,19 +21,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bridle.data import make_corpus, open_arrow, write_arrow
+from bridle.data import make_corpus, open_arrow, read_arrow, write_arrow
 from bridle.rows.disk.memory import parse_size
 
 IN_MEMORY = """
@@ -43,34 +46,25 @@ print(time.perf_counter() - began, solution.epochs)
 """
 
 
-@contextmanager
-def uncached(path: Path, wanted: bool) -> Iterator[None]:
-    """While this lasts, the system's cache forgets the file ten times a second."""
-    if not wanted:
-        path.read_bytes()
-        yield
-        return
-    done = threading.Event()
-
-    def forget() -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        while not done.wait(0.1):
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-    thread = threading.Thread(target=forget)
-    thread.start()
-    time.sleep(0.3)
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+# The command line, with a file that the system's cache forgets before each pass over it.
+FORGETFUL = """
+import os, sys
+from bridle.cli import main
+from bridle.rows.disk.ranges import DiskRows
+read_ahead = DiskRows._read_ahead
+def forgetting(self, *given):
+    os.posix_fadvise(self.source._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    return read_ahead(self, *given)
+DiskRows._read_ahead = forgetting
+main()
+"""
 
 
-def read_once(path: Path) -> float:
+def read_once(path: Path, cold: bool) -> float:
     """Seconds for two threads to read the file in pieces of 4 MiB."""
     descriptor, size, piece = os.open(path, os.O_RDONLY), path.stat().st_size, 4 << 20
+    if cold:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     local = threading.local()
 
     def read(begin: int) -> None:
@@ -86,10 +80,10 @@ def read_once(path: Path) -> float:
     return seconds
 
 
-def train(path: Path, memory: str, gap: float, folder: Path) -> dict[str, Any]:
+def train(path: Path, memory: str, gap: float, folder: Path, cold: bool) -> dict[str, Any]:
     command = [
-        sys.executable, "-m", "bridle.cli", "train", str(path), str(folder / "model"), "--memory",
-        memory, "--gap", str(gap), "--json",
+        sys.executable, *(["-c", FORGETFUL] if cold else ["-m", "bridle.cli"]), "train", str(path),
+        str(folder / "model"), "--memory", memory, "--gap", str(gap), "--json",
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, check=False)
     if run.returncode not in (0, 3):
@@ -98,56 +92,85 @@ def train(path: Path, memory: str, gap: float, folder: Path) -> dict[str, Any]:
     return report
 
 
-def measure(path: Path, memory: str, gap: float, folder: Path, cold: bool) -> dict[str, Any]:
-    with uncached(path, cold):
-        reads = [read_once(path) for _ in range(3)]
-        report = train(path, memory, gap, folder)
-        reads += [read_once(path) for _ in range(2)]
-    read = statistics.median(reads)
-    run = subprocess.run(
-        [sys.executable, "-c", IN_MEMORY, str(path), str(gap)], capture_output=True, check=True
-    )
+def processor_seconds() -> float:
+    """Of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(path: Path, options: Any, folder: Path, cold: bool) -> dict[str, Any]:
+    """One round: what is compared, one after the other."""
+    if not cold:
+        path.read_bytes()
+    read = [read_once(path, cold)]
+    began = processor_seconds()
+    report = train(path, options.memory, options.gap, folder, cold)
+    processor = processor_seconds() - began
+    read.append(read_once(path, cold))
+    command = [sys.executable, "-c", IN_MEMORY, str(path), str(options.gap)]
+    run = subprocess.run(command, capture_output=True, check=True)
     in_memory, in_memory_epochs = map(float, run.stdout.split())
-    seconds = report["seconds"]["solve"] + report["seconds"]["certify"]
     return {
-        "disk": "read" if cold else "cached",
-        "read": read,
+        "read": statistics.mean(read),
         "epochs": report["epochs"],
         "gap": report["relative_gap"],
-        "solve": report["seconds"]["solve"],
-        "certify": report["seconds"]["certify"],
-        "streamed": seconds,
+        "streamed": report["seconds"]["solve"] + report["seconds"]["certify"],
+        "processor": processor,  # the start of the program included
         "in_memory": in_memory,
         "in_memory_epochs": in_memory_epochs,
-        "ratio": seconds / max(report["epochs"] * read, in_memory),
         "peak_mb": report["peak_rss_mb"],
-        "allowed_mb": parse_size(memory) / 2**20,
-        "file_mb": path.stat().st_size / 2**20,
     }
+
+
+def ratio(found: dict[str, Any], read: float, in_memory: float) -> float:
+    """To reading as often as there were epochs, or to solving in memory."""
+    return float(found["streamed"] / max(found["epochs"] * read, in_memory))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_600_000)
-    parser.add_argument("--memory", default="300M")
+    parser.add_argument("--memory", default="230M")
     parser.add_argument("--gap", type=float, default=1e-3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compact", choices=["exact", "float16"])
     parser.add_argument("--data", type=Path, help="an Arrow file to use instead of the corpus")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.out) as name:
         folder = Path(name)
-        path = options.data or folder / "rows.arrow"
+        plain = options.data or folder / "rows.arrow"
+        files = {"plain": plain}
         if options.data is None:
-            write_arrow(path, *make_corpus(options.rows, seed=1))
-        rows = open_arrow(path)
-        print(f"{rows!r}; {path.stat().st_size / parse_size(options.memory):.1f} x the memory")
+            write_arrow(plain, *make_corpus(options.rows, seed=1))
+        if options.compact:
+            files["compact"] = folder / "compact.arrow"
+            write_arrow(files["compact"], *read_arrow(plain), compact=options.compact)
+        size = plain.stat().st_size
+        print(f"{open_arrow(plain)!r}; {size / parse_size(options.memory):.1f} x the memory")
         for cold in (True, False):
-            found = measure(path, options.memory, options.gap, folder, cold)
-            print(
-                json.dumps(
-                    {k: round(v, 6) if isinstance(v, float) else v for k, v in found.items()}
-                )
+            rounds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in files}
+            for _ in range(options.rounds):
+                for kind, path in files.items():
+                    rounds[kind].append(measure(path, options, folder, cold))
+            read, in_memory = (
+                statistics.median(found[what] for found in rounds["plain"])
+                for what in ("read", "in_memory")
             )
+            for kind, found in rounds.items():
+                table = {key: statistics.median(one[key] for one in found) for key in found[0]}
+                of_rounds = sorted(
+                    ratio(one, beside["read"], beside["in_memory"])
+                    for one, beside in zip(found, rounds["plain"], strict=True)
+                )
+                shown: dict[str, Any] = {
+                    "file": kind, "disk": "read" if cold else "cached",
+                    "bytes": files[kind].stat().st_size / size, **table,
+                    "ratio": ratio(table, read, in_memory), "least_ratio": of_rounds[0],
+                    "most_ratio": of_rounds[-1],
+                }  # fmt: skip
+                print(json.dumps({k: round(v, 4) if isinstance(v, float) else v
+                                  for k, v in shown.items()}), flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

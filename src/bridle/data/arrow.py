@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -53,7 +53,6 @@ BATCH_BYTES = 16 << 20  # of a batch that we write, about
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _MOST_FEATURES = 2**31 - 1
-_MOST_ARRAYS = 7  # of a batch
 _ALIGNMENT = 64  # of arrays in a buffer
 _MAGIC = 8  # bytes before the first schema
 _METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
@@ -188,22 +187,6 @@ class RowRange:
     @property
     def n_rows(self) -> int:
         return int(self.end - self.begin)
-
-
-class Streams:
-    """The file, opened once for each array of a batch.
-
-    The system watches every opening by itself, and reads ahead where one part of an array is asked
-    for after the other, whatever is asked for by others meanwhile.
-    """
-
-    def __init__(self, path: str, known: int) -> None:
-        """known: a descriptor of the file: at the path there may be another one by now."""
-        self.descriptors = [_reopened(path, known) for _ in range(_MOST_ARRAYS)]
-        weakref.finalize(self, _close_all, self.descriptors)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.descriptors)
 
 
 class _Room:
@@ -397,29 +380,19 @@ class ArrowRows:
             slice(None), slice(None), _Room(None),
         )  # fmt: skip
 
-    def streams(self) -> Streams:
-        """For ranges that are loaded one after the other."""
-        return Streams(self.path, self._descriptor)
-
-    def load(
-        self,
-        rows: int | RowRange,
-        buffer: memoryview | None = None,
-        streams: Iterable[int] | None = None,
-    ) -> Batch:
+    def load(self, rows: int | RowRange, buffer: memoryview | None = None) -> Batch:
         """A batch, or some rows of it, read into the buffer, or into memory of its own.
 
-        Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes. streams: through
-        which to read.
+        Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes.
         """
         part = self._whole(rows) if isinstance(rows, int) else rows
-        room, through = _Room(buffer), iter(streams or repeat(self._descriptor))
+        room = _Room(buffer)
 
         def read(span: Span, some: slice) -> NDArray[Any]:
             begin, end, _ = some.indices(span.count)
             found = room.array(end - begin, span.dtype)
             position = span.position + begin * span.dtype.itemsize
-            self._read(part.batch, position, found.view(np.uint8).data, next(through))
+            self._read(part.batch, position, found.view(np.uint8).data)
             return found
 
         return self._assemble(
@@ -428,6 +401,12 @@ class ArrowRows:
             slice(part.first_index, part.first_index + part.n_indices),
             slice(part.first_value, part.first_value + part.nnz), room,
         )  # fmt: skip
+
+    def expect_reads(self, *, in_order: bool) -> None:
+        """Tell the system how rows will be loaded: what to read ahead on its own, if anything."""
+        if hasattr(os, "posix_fadvise"):
+            advice = os.POSIX_FADV_NORMAL if in_order else os.POSIX_FADV_RANDOM
+            os.posix_fadvise(self._descriptor, 0, 0, advice)
 
     def ranges(self, most_bytes: int) -> list[RowRange]:
         """All rows in order, in ranges of about so many bytes at most; reads their ends only."""
@@ -526,11 +505,10 @@ class ArrowRows:
         arrays = [span.view(self._map, 0) for span in (spans.index_offsets, spans.value_offsets)]
         self._same_lengths(k, 0, *(array.astype(np.int64) for array in arrays))
 
-    def _read(self, k: int, begin: int, memory: Any, descriptor: int | None = None) -> None:
+    def _read(self, k: int, begin: int, memory: Any) -> None:
         size, done = len(memory), 0
-        descriptor = self._descriptor if descriptor is None else descriptor
         while done < size:
-            n = os.preadv(descriptor, [memory[done:]], begin + done)
+            n = os.preadv(self._descriptor, [memory[done:]], begin + done)
             if n == 0:
                 raise self.error(k, "the file has become shorter while it was read")
             done += n
@@ -988,23 +966,6 @@ def _mapped(descriptor: int, path: str) -> Any:
     if os.fstat(descriptor).st_size == 0:  # cannot be mapped
         raise ArrowError(f"{path}: is empty")
     return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-
-
-def _reopened(path: str, known: int) -> int:
-    """A descriptor of the same file, with its own reading ahead if it is still at the path."""
-    try:
-        found = os.open(path, os.O_RDONLY)
-    except OSError:
-        return os.dup(known)
-    if os.path.sameopenfile(found, known):
-        return found
-    os.close(found)
-    return os.dup(known)
-
-
-def _close_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def _first_line(error: BaseException) -> str:

@@ -101,6 +101,7 @@ class BlockIterate:
 
     b = 0.0
     solver = ""
+    ride = None
 
     def __init__(self, step: int, epoch: float, blocks: Any, average: bool) -> None:
         self.step, self.epoch = step, epoch

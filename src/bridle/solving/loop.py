@@ -33,9 +33,6 @@ Callback = Callable[[Record], bool | None]
 
 LOG = logging.getLogger("bridle")  # a line at the end of each run
 
-# A certificate that costs next to nothing is taken when the gap may be this many times the goal.
-HOPE = 2.0
-
 NOT_FINITE = "its weights are not finite"
 NOTHING_MORE = "since the solver found nothing more to improve"
 
@@ -212,8 +209,7 @@ class SolverRun:
             verdict = self.verdict(interrupted())
             if verdict is not None:
                 if self.judged_step != self.last.step:
-                    self.last = replace(self.last, ride=None)  # which would lead nowhere
-                    self.judge()
+                    self.judge(alone=True)  # an epoch more would lead nowhere
                     # What was about to stop for its budget may turn out to have converged.
                     verdict = self._infeasible() or self.stop.verdict(self.progress()) or verdict
                 return verdict
@@ -225,8 +221,7 @@ class SolverRun:
         often as certificates are less than a tenth of the work, at about an epoch each. A solver
         that has an estimate is trusted with it: unless somebody watches, or the problem may fail
         and the best so far be asked for, certificates before the goal are then no more than a
-        twentieth of the work. One that takes the solver along is nearly free: it is worth a look
-        whether the goal is nearer than the estimate says. The clock has no say: solvers see
+        twentieth of the work. The clock has no say: solvers see
         certificates, and the same seed must give the same bits.
         """
         assert self.last is not None
@@ -234,7 +229,7 @@ class SolverRun:
             return True
         tol, estimate = self.stop.gap, self.last.gap_estimate
         if estimate is not None and tol is not None:
-            if estimate <= (tol if self.last.ride is None else HOPE * tol):
+            if estimate <= tol:
                 return True
             if self.problem.dear or not (self.callbacks or self.problem.may_fail):
                 return len(self.trace) + 1 <= 0.05 * self.last.epoch
@@ -244,12 +239,17 @@ class SolverRun:
         self.next_epoch = self.last.epoch * (2.0 if estimate is not None else 1.25)
         return True
 
-    def judge(self) -> Certificate | None:
-        """Ask the problem for a certificate of the last iterate."""
+    def judge(self, *, alone: bool = False) -> Certificate | None:
+        """Ask the problem for a certificate of the last iterate.
+
+        alone: without the solver's next epoch.
+        """
         assert self.last is not None
         clock = time.perf_counter()
         if not self.is_finite():
             raise _NoNumbersError(self.left_range(NOT_FINITE))
+        if alone and self.last.ride is not None:
+            self.last = replace(self.last, ride=None)
         judgement = self.problem.judge(self.last)
         if self.last.ride is not None:
             self.last = replace(self.last, alpha=judgement.alpha)

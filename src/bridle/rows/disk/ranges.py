@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from bridle import _core
-from bridle.data.arrow import ArrowError, ArrowRows, Batch, Streams
+from bridle.data.arrow import ArrowError, ArrowRows, Batch
 from bridle.files.fingerprint import fingerprint_of
 from bridle.matrix.arrays import Array
 from bridle.matrix.threads import Threads, check_threads
@@ -26,12 +26,6 @@ SMALLEST, LARGEST, RANGES = 1 << 17, 4 << 20, 400
 # Threads that read ahead: a disk wants to be asked for several ranges at a time, and while some
 # wait for it others check what they have read.
 READERS = 4
-
-# An epoch's ranges come in runs, some side by side: a disk is fast, and the system reads ahead,
-# where the next range is the next in the file. So many bytes in a run, but at least so many runs:
-# with 50 of them, dealt anew each time, an epoch is worth nearly as much as if all ranges came in
-# random order (of 100,000 rows and of 400 ranges, by 0.93 to 1.05; with 12 of them, by 0.8).
-SIDE_BY_SIDE, RUN_BYTES, RUNS = 4, 16 << 20, 64
 
 Made = TypeVar("Made")
 
@@ -98,6 +92,7 @@ class DiskRows:
         wanted = list(range(len(self)) if order is None else map(int, order))
         if self.plan is None or self.plan.resident:
             return (make(self._kept(k)) for k in wanted)
+        self.source.expect_reads(in_order=order is None)
         return self._read_ahead(wanted, make)
 
     @property
@@ -124,29 +119,6 @@ class DiskRows:
             first, inside = int(self.source.batch_rows[batch]), slice(rows.begin, rows.end)
             where = slice(first + rows.begin, first + rows.end)
             yield where, labels[inside], None if weight is None else weight[inside]
-
-    def shuffled(self, rng: _core.Rng) -> NDArray[np.int64]:
-        """All ranges in an order for an epoch: runs that begin anywhere, dealt out to be read side
-        by side.
-        """
-        n = len(self)
-        length = int(min(RUN_BYTES * n // max(1, self.sizes.sum()), n // RUNS))
-        if length <= 1:
-            order = np.empty(n, np.int64)
-            rng.permutation(order)
-            return order
-        begins = np.arange(-rng.below(length), n, length)
-        runs = [np.arange(max(0, begin), min(n, begin + length)) for begin in begins.tolist()]
-        dealt = np.empty(len(runs), np.int64)
-        rng.permutation(dealt)
-        hands = [
-            np.concatenate([runs[k] for k in dealt[first::SIDE_BY_SIDE]])
-            for first in range(SIDE_BY_SIDE)
-        ]
-        table = np.full((max(map(len, hands)), SIDE_BY_SIDE), -1, np.int64)
-        for hand, column in zip(hands, table.T, strict=True):
-            column[: len(hand)] = hand
-        return table[table >= 0]
 
     def __len__(self) -> int:
         return len(self.ranges)
@@ -215,15 +187,13 @@ class DiskRows:
         if not self._buffers:
             self._buffers = [_buffer(self.plan.buffer_bytes) for _ in range(self.plan.buffers)]
         free, todo = list(self._buffers), deque(numbers)
-        runs = _Runs(self.source)
         waiting: deque[tuple[Future[Made], memoryview]] = deque()
         with Threads(min(READERS, len(free) - 1), "bridle-read") as pool:
             try:
                 while todo or waiting:
                     while todo and free:
                         buffer = free.pop()
-                        k = todo.popleft()
-                        future = pool.submit(self._read, k, buffer, runs.of(k), make)
+                        future = pool.submit(self._read, todo.popleft(), buffer, make)
                         waiting.append((future, buffer))
                     future, buffer = waiting.popleft()
                     yield future.result()
@@ -232,13 +202,11 @@ class DiskRows:
                 for future, _ in waiting:
                     future.cancel()
 
-    def _read(
-        self, k: int, buffer: memoryview, streams: Streams, make: Callable[[Range], Made]
-    ) -> Made:
-        return make(self._range(self._load(k, buffer, streams)))
+    def _read(self, k: int, buffer: memoryview, make: Callable[[Range], Made]) -> Made:
+        return make(self._range(self._load(k, buffer)))
 
-    def _load(self, k: int, buffer: memoryview | None, streams: Streams | None = None) -> Batch:
-        batch = self.source.load(self.ranges[k], buffer, streams)
+    def _load(self, k: int, buffer: memoryview | None) -> Batch:
+        batch = self.source.load(self.ranges[k], buffer)
         self.bytes_read += int(self.sizes[k])
         return batch
 
@@ -269,20 +237,6 @@ class DiskRows:
         if not (np.isfinite(weight).all() and (weight >= 0).all()):
             raise self.source.error(batch.number, "a weight is negative or not finite")
         return weight
-
-
-class _Runs:
-    """Which streams a range is read through: those that the one before it in the file was."""
-
-    def __init__(self, source: ArrowRows) -> None:
-        self._open = deque((-1, source.streams()) for _ in range(SIDE_BY_SIDE))
-
-    def of(self, k: int) -> Streams:
-        """If there are none such, those that have not been used for the longest time."""
-        found = next((known for known in self._open if known[0] == k - 1), self._open[0])
-        self._open.remove(found)
-        self._open.append((k, found[1]))
-        return found[1]
 
 
 def _range_bytes(total: int) -> int:

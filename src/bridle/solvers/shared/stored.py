@@ -51,9 +51,16 @@ AGAIN, MOST_AGAIN = 0.6, 8
 SOME = 1 << 13  # rows
 
 
+def shuffled(rows: DiskRows, rng: _core.Rng) -> NDArray[np.int64]:
+    """The ranges of an epoch in random order."""
+    order = np.empty(len(rows), np.int64)
+    rng.permutation(order)
+    return order
+
+
 def stretches(rows: DiskRows, rng: _core.Rng) -> Iterator[NDArray[np.int64]]:
-    """The ranges of an epoch in an order of its own, in pieces of at least STRETCH bytes."""
-    order = rows.shuffled(rng)
+    """The same in pieces of at least STRETCH bytes."""
+    order = shuffled(rows, rng)
     sizes = np.cumsum(rows.sizes[order])
     cuts = np.flatnonzero(np.diff(sizes // STRETCH)) + 1
     yield from np.split(order, cuts)
@@ -217,7 +224,7 @@ class NextEpoch:
         self.taken = True
         if not self.whole:
             self.state.wake_all()
-        return self.state.sides.rows.shuffled(self.rng)
+        return shuffled(self.state.sides.rows, self.rng)
 
     def visit(self, part: Range, piece: Piece) -> None:
         """A range."""
