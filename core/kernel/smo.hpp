@@ -153,7 +153,7 @@ public:
       if (!at_rest(p))
         keep.push_back(p);
     // Few left out are not worth it.
-    if (static_cast<double>(keep.size()) < 0.9 * n_rows_)
+    if (static_cast<double>(keep.size()) < 0.9 * static_cast<double>(n_rows_))
       activate(keep);
     else
       activate(everything);

@@ -79,12 +79,13 @@ private:
       return 1;
     const double all = static_cast<double>(rows.nnz), weights = static_cast<double>(state.w.size());
     const double share = all / static_cast<double>(n_blocks_);
-    const double harmless = 128 / (state.mean_cost * state.mean_norm) * all / rows.size();
+    const double harmless = 128 / (state.mean_cost * state.mean_norm) * all / static_cast<double>(rows.size());
     const double least = std::max(least_work, least_per_weight * weights);
     const double work = std::max(least, std::min(harmless, share / least_rounds));
     if (share < least_rounds * work)
       return 1;
-    const double part = static_cast<double>(buckets.end - buckets.begin) / order.size();
+    const double part =
+        static_cast<double>(buckets.end - buckets.begin) / static_cast<double>(order.size());
     return static_cast<int64_t>(part * share / work);
   }
 

@@ -63,7 +63,7 @@ public:
         alpha_(rows.n_rows), active_(rows.n_rows),
         lanes_(classes.end - classes.begin, Lane{.bias = bias, .active = n_useful}) {
     for (int64_t i = 0; i < rows.n_rows; ++i)
-      active_[i] = facts[i].cost > 0 ? all_lanes() : 0;
+      active_[i] = facts[i].cost > 0 ? stored(all_lanes()) : stored(0);
   }
 
   Lane &lane(int64_t k) { return lanes_[k - classes_.begin]; }
@@ -151,7 +151,7 @@ public:
   }
 
   void unshrink(int64_t k) {
-    const LaneMask bit = LaneMask{1} << (k - classes_.begin);
+    const StoredMask bit = stored(LaneMask{1} << (k - classes_.begin));
     for (int64_t i = 0; i < rows_.n_rows; ++i)
       if (facts_[i].cost > 0)
         active_[i] |= bit;
@@ -243,7 +243,7 @@ private:
       lane_dot<W, n>(rows_, i, w, score);
       const auto [resting, moved] = step_lanes<Loss>(facts_[i], own_lane(i), active_[i] & lanes,
                                                      score, alpha_.line(i), steps, settings, sums);
-      active_[i] &= ~resting;
+      active_[i] &= stored(~resting);
       if (moved)
         lane_add<W, n>(rows_, i, steps, w);
     }
@@ -319,7 +319,7 @@ private:
   Range classes_;
   int64_t n_useful_;
   LaneTable<W, n> w_, alpha_;    // a line for each feature, for each row
-  LargeVector<uint16_t> active_; // a bit for each lane
+  LargeVector<StoredMask> active_;
   std::vector<Lane> lanes_;
   Sums<double> sums_;              // of the epoch at hand
   std::array<double, n> inside_{}; // after the first pass

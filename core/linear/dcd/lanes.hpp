@@ -11,6 +11,8 @@
 namespace bridle {
 
 using LaneMask = uint32_t; // a bit for each lane
+using StoredMask = uint16_t;
+inline StoredMask stored(LaneMask mask) { return static_cast<StoredMask>(mask); }
 
 // What is the same for all classes of a row.
 template <class W> struct ClassRow {

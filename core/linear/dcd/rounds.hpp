@@ -261,10 +261,10 @@ private:
     }
 
     void measure(int64_t number) {
-      const auto [begin, end] = block_range(std::ssize(w_), n_parts, number);
+      const Range part = block_range(std::ssize(w_), n_parts, number);
       double length = 0, change = 0;
 #pragma omp simd reduction(+ : length, change)
-      for (int64_t j = begin; j < end; ++j) {
+      for (int64_t j = part.begin; j < part.end; ++j) {
         const double before = how_.before_[j], step = w_[j] - before;
         length += step * step;
         change += step * (2 * before + step);
