@@ -30,8 +30,8 @@ public:
         [&](const auto &r) -> std::unique_ptr<ColumnDescent> {
           auto view = r;
           view.bias = constant;
-          return std::make_unique<ColumnDescentOn<std::decay_t<decltype(r)>>>(view, made, sides,
-                                                                              w.data());
+          using Value = typename std::decay_t<decltype(r)>::Value;
+          return std::make_unique<ColumnDescentOn<Value>>(view, made, sides, w.data());
         },
         rows.view());
     n_rows_ = bridle::n_rows(rows);

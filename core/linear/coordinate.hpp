@@ -118,12 +118,12 @@ struct ColumnSides {
   Penalty penalty, constant_penalty;
 };
 
-template <RowsLike Rows> class ColumnDescentOn final : public ColumnDescent {
+template <class Value> class ColumnDescentOn final : public ColumnDescent {
 public:
+  template <RowsLike Rows>
   ColumnDescentOn(const Rows &rows, const AnyLoss &loss, const ColumnSides &sides, const double *w)
-      : rows_(rows), columns_(rows), loss_(loss), sides_(sides), n_(rows.n_rows),
-        d_(rows.n_features), w_(w, w + d_ + 1), scores_(n_), g_(n_), h_(n_), moved_(n_),
-        slopes_(d_ + 1) {
+      : columns_(rows), loss_(loss), sides_(sides), n_(rows.n_rows), d_(rows.n_features),
+        w_(w, w + d_ + 1), scores_(n_), g_(n_), h_(n_), moved_(n_), slopes_(d_ + 1) {
     for (int64_t i = 0; i < n_; ++i)
       scores_[i] = rows.dot(i, w_.data());
     derive();
@@ -150,7 +150,6 @@ public:
   }
 
 private:
-  using Value = typename Rows::Value;
   double sign(int64_t i) const { return std::signbit(sides_.signed_cost[i]) ? -1.0 : 1.0; }
   double margin(int64_t i, double score) const {
     return sides_.targets ? score - sides_.targets[i] : sign(i) * score;
@@ -438,7 +437,6 @@ private:
         loss_);
   }
 
-  Rows rows_;
   Columns<Value> columns_;
   AnyLoss loss_;
   ColumnSides sides_;
