@@ -129,7 +129,7 @@ $(OLDEST)/.built: $(VENV)/.made $(CORE)
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(OLDEST)
 	$(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct \
-	  --group test ".[plot]"
+	  --config-setting build-dir=build/oldest --group test ".[plot]"
 	touch $@
 
 # Inputs that nobody means well with, a minute for each target, the same in every run. More of them:
