@@ -79,7 +79,8 @@ private:
       return 1;
     const double all = static_cast<double>(rows.nnz), weights = static_cast<double>(state.w.size());
     const double share = all / static_cast<double>(n_blocks_);
-    const double harmless = 128 / (state.mean_cost * state.mean_norm) * all / static_cast<double>(rows.size());
+    const double harmless =
+        128 / (state.mean_cost * state.mean_norm) * all / static_cast<double>(rows.size());
     const double least = std::max(least_work, least_per_weight * weights);
     const double work = std::max(least, std::min(harmless, share / least_rounds));
     if (share < least_rounds * work)

@@ -318,7 +318,7 @@ private:
   const ClassRow<W> *facts_;
   Range classes_;
   int64_t n_useful_;
-  LaneTable<W, n> w_, alpha_;    // a line for each feature, for each row
+  LaneTable<W, n> w_, alpha_; // a line for each feature, for each row
   LargeVector<StoredMask> active_;
   std::vector<Lane> lanes_;
   Sums<double> sums_;              // of the epoch at hand
