@@ -101,7 +101,9 @@ def test_a_file_gives_the_estimator_back(name, tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_stream_is_learned_on_from_a_file(rate, n_classes, tmp_path):
     X, y = rows(n_classes=n_classes)
-    model = OnlineSVC(rate=rate).partial_fit(X[:50], y[:50], classes=range(n_classes))
+    weights = {k: k + 1.0 for k in range(n_classes)}
+    model = OnlineSVC(rate=rate, class_weight=weights)
+    model.partial_fit(X[:50], y[:50], classes=range(n_classes))
     model.partial_fit(X[50:80], y[50:80]).save(tmp_path / "m")
     again = OnlineSVC.load(tmp_path / "m")
     for learner in (model, again):
@@ -110,6 +112,7 @@ def test_a_stream_is_learned_on_from_a_file(rate, n_classes, tmp_path):
     assert np.array_equal(again.intercept_, model.intercept_)
     assert again.progressive_error_ == model.progressive_error_
     assert again.n_rows_seen_ == len(X)
+    assert again.class_weight == weights
 
 
 def test_what_no_file_gives_back(tmp_path):

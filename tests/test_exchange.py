@@ -307,6 +307,8 @@ def test_what_scikit_learn_has_and_bridle_has_not() -> None:
         from_sklearn(LogisticRegressionCV(), X, y)
     with pytest.raises(ValueError, match="is one problem of all of them"):
         to_sklearn(bridle.LogisticRegression(multi_class="ovr").fit(X, y))
+    with pytest.raises(ValueError, match="of several classes have no penalty"):
+        to_sklearn(bridle.LogisticRegression(bias="regularised").fit(X, y))
     with pytest.raises(ValueError, match="the hinge and its square"):
         to_sklearn(bridle.LinearSVC(loss="smoothed_hinge").fit(X, y))
     with pytest.raises(TypeError, match="fitted"):

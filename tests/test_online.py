@@ -245,6 +245,23 @@ def test_rows_seen_before_are_not_counted():
     assert 1 - model.score(X, y) < model.progressive_error_ - 0.05
 
 
+@pytest.mark.parametrize("balanced", [False, True])
+def test_a_certificate_counts_classes_as_the_objective_does(balanced):
+    X, y = stream(600)
+    y = np.where(np.arange(len(y)) % 4, 0, y)  # fewer of one class
+    if balanced:
+        model = OnlineSVC(1e-2, class_weight="balanced", random_state=0).fit(X, y)
+        each = len(y) / (2 * np.bincount(y))
+    else:
+        model, each = OnlineSVC(1e-2, class_weight={1: 5.0}), np.array([1.0, 5.0])
+        model.partial_fit(X, y, classes=[0, 1])
+    margins = np.where(y == 1, 1, -1) * model.decision_function(X)
+    costs = lam_to_C(1e-2, len(y)) * each[y]
+    squares = model.coef_[0] @ model.coef_[0] + model.intercept_[0] ** 2
+    primal = 0.5 * squares + costs @ np.maximum(0, 1 - margins)
+    assert model.certify(X, y).primal == pytest.approx(primal, rel=1e-9)
+
+
 def test_the_estimator_has_a_certificate_only_when_it_is_asked_for(tmp_path):
     X, y = stream()
     model = OnlineSVC(1e-2).partial_fit(X, y, classes=[0, 1])

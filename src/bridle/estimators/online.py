@@ -118,6 +118,7 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         weights = row_costs(known, given, self.class_weight)
         used = np.flatnonzero(codes >= 0 if weights is None else weights > 0)
         self._learner = self._new(classes, X.shape[1])
+        self._learner.class_weight = class_weights(self.class_weight, classes, known.totals)
         rng = np.random.default_rng(seed_from(self.random_state))
         with deferred_interrupt() as interrupted:
             for number, rows in self._blocks(rng, used):
@@ -160,20 +161,27 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{self.classes_!r}"
             )
         learner = self._new(given, X.shape[1]) if first else self._learner
-        learner.learn(X, labels, self._weights(labels, given, sample_weight))
+        each = self._weight_of(given)
+        learner.learn(X, labels, self._weights(labels, given, each, sample_weight))
+        learner.class_weight = each
         self._learner = learner  # not before: a first block that is refused leaves nothing behind
         self._show()
         return self
 
-    def _weights(self, labels: Any, classes: NDArray[Any], sample_weight: Any) -> Array | None:
-        """Of the rows of a block; a class weighs the same in all of them."""
-        weights = row_weights(sample_weight, len(labels))
+    def _weight_of(self, classes: NDArray[Any]) -> Array | None:
+        """A class weighs the same in all blocks."""
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight="balanced" is for `fit`: partial_fit does not know how many rows of '
                 "each class will come; give a weight for each class"
             )
-        each = class_weights(self.class_weight, classes, np.full(len(classes), np.nan))
+        return class_weights(self.class_weight, classes, np.full(len(classes), np.nan))
+
+    def _weights(
+        self, labels: Any, classes: NDArray[Any], each: Array | None, sample_weight: Any
+    ) -> Array | None:
+        """Of the rows of a block."""
+        weights = row_weights(sample_weight, len(labels))
         if each is None:
             return weights
         own: Array = each[np.searchsorted(classes, labels).clip(max=len(classes) - 1)]
@@ -186,9 +194,13 @@ class OnlineSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             learner = OnlineSVM.from_model(model)
         except ValueError as error:
             raise ModelError(str(error)) from None
+        each = learner.class_weight
         estimator = cls(
             learner.lam, rate=learner.rate, loss=learner.loss.name,
             fit_intercept=learner.fit_intercept,
+            class_weight=None
+            if each is None
+            else dict(zip(model.classes.tolist(), each.tolist(), strict=True)),
         )  # fmt: skip
         estimator._learner, estimator.n_features_in_ = learner, learner.n_features
         estimator._show()

@@ -70,6 +70,11 @@ def _logistic(model: LinearModel) -> Any:
             f'not multi_class="{model.multi_class}"'
         )
     regularised = objective.bias == "regularised"
+    if regularised and len(model.classes) > 2:
+        raise ValueError(
+            "the intercepts of scikit-learn's LogisticRegression of several classes have no "
+            'penalty: bias="regularised" is not there'
+        )
     solver = "liblinear" if regularised else "saga" if objective.l1_ratio else "lbfgs"
     peer = LogisticRegression(
         C=objective.C, fit_intercept=objective.bias != "none", solver=solver,

@@ -21,6 +21,7 @@ import numpy as np
 from bridle.fitting.labels import (
     Labels,
     check_of_classes,
+    class_weight_info,
     class_weights,
     encode,
     row_costs,
@@ -516,12 +517,8 @@ def _linear_model(
 
 
 def _class_weight_info(task: Task, problems: Problems) -> dict[str, Any]:
-    """The weight of each class, for `certify`, in the form that `LinearModel` describes."""
     labels = problems.labels
-    per_class = class_weights(task.class_weight, labels.classes, labels.totals)
-    if per_class is None:
-        return {}
-    return {"class_weight": per_class.tolist(), "class_weight_in": "every problem"}
+    return class_weight_info(class_weights(task.class_weight, labels.classes, labels.totals))
 
 
 def gathered(problems: Problems, solutions: Solutions) -> tuple[Array | None, str | None]:

@@ -133,6 +133,13 @@ def class_weights(wanted: ClassWeight, classes: NDArray[Any], totals: Array) -> 
     return np.array([float(wanted.get(label, 1.0)) for label in classes.tolist()])
 
 
+def class_weight_info(per_class: Array | None) -> dict[str, Any]:
+    """The weight of each class, for `certify`, in the form that `LinearModel` describes."""
+    if per_class is None:
+        return {}
+    return {"class_weight": per_class.tolist(), "class_weight_in": "every problem"}
+
+
 def row_costs(labels: Labels, weights: Array | None, wanted: ClassWeight) -> Array | None:
     """Row weights times the weight of each row's class; None if nothing weighs anything.
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 from bridle import _core
-from bridle.fitting.labels import check_of_classes
+from bridle.fitting.labels import check_of_classes, class_weight_info
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import as_matrix, is_sparse
 from bridle.matrix.labels import check_weights
@@ -91,6 +91,7 @@ class OnlineSVM:
         self.loss = loss_from(loss)
         check_of_classes(self.loss)
         self.fit_intercept = fit_intercept
+        self.class_weight: Array | None = None  # which the rows' weights have in them
         n = n_functions("ovr", len(self.classes))
         self._last = np.zeros((n, n_features + 1))  # the constant feature's weight comes last
         self._mean = np.zeros_like(self._last)
@@ -186,7 +187,8 @@ class OnlineSVM:
             certificates=(UNCERTIFIED,) * len(coef), fingerprint="", n_rows=0,
             last=self._last.copy() if self.rate == "decaying" else None,
             info={"solver": "online", "rate": self.rate, "lam": self.lam, "eta0": self.eta0,
-                  "rows_learned": self.n_rows, "wrong": self._wrong, "counted": self._counted},
+                  "rows_learned": self.n_rows, "wrong": self._wrong, "counted": self._counted,
+                  **class_weight_info(self.class_weight)},
         )  # fmt: skip
 
     @classmethod
@@ -214,6 +216,8 @@ class OnlineSVM:
         last = model.last if decaying else shown
         assert last is not None
         learner._last, learner._mean = last.copy(), shown
+        if "class_weight" in info:
+            learner.class_weight = np.array(info["class_weight"])
         return learner
 
     def certify(
