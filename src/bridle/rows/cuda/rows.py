@@ -380,7 +380,9 @@ class CudaRows:
         u = alpha + sigma * short
         a = xp.clip(u, 0.0, upper)
         weights = xp.where((u > 0) & (u < upper), sigma, 0.0)
-        above = xp.where(xp.isfinite(upper), upper * xp.maximum(short, 0.0) - a * short, 0.0)
+        bounded = xp.isfinite(upper)
+        most = xp.where(bounded, upper, 0.0)
+        above = most * xp.maximum(short, 0.0) - bounded * a * short
         return ClippedDuals(a, weights, float(a @ short), float(above.sum()))
 
     def product(self, a: Any, b: Any) -> Any:
