@@ -26,6 +26,7 @@ from bridle.data import (
     write_svmlight,
 )
 from bridle.data.convert import svmlight_to_arrow
+from bridle.data.convert_all import arrow_names
 from click.testing import CliRunner
 
 
@@ -210,10 +211,9 @@ def write_parts(folder, zero_based):
 
 
 @pytest.mark.parametrize("zero_based", [True, False])
-@pytest.mark.parametrize("compact", [None, "exact"])
-def test_parts_of_one_data_set_agree(tmp_path, zero_based, compact):
+@pytest.mark.parametrize("words", [[], ["--compact", "exact"], ["--features", "7"]])
+def test_parts_of_one_data_set_agree(tmp_path, zero_based, words):
     texts, dense = write_parts(tmp_path, zero_based)
-    words = [] if compact is None else ["--compact", compact]
     done = CliRunner().invoke(
         main, ["convert", "--json", *words, *map(str, texts), str(tmp_path / "rows")]
     )
@@ -226,6 +226,13 @@ def test_parts_of_one_data_set_agree(tmp_path, zero_based, compact):
         assert np.array_equal(X.toarray(), dense[[k]])
         assert y.tolist() == [(-1) ** k]
         assert open_arrow(file).zero_based == zero_based
+
+
+def test_names_of_parts(tmp_path):
+    texts = [tmp_path / name for name in ("day.1.svm", "day.2.svm.gz", "day.3.txt.BZ2", "a9a")]
+    assert [name.name for name in arrow_names(texts, tmp_path)] == [
+        "day.1.arrow", "day.2.arrow", "day.3.arrow", "a9a.arrow",
+    ]  # fmt: skip
 
 
 def test_parts_that_cannot_be_converted_together(tmp_path):

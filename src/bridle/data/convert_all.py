@@ -15,6 +15,7 @@ from typing import Any
 from bridle.data.arrow import StrPath
 from bridle.data.convert import Converted, svmlight_to_arrow
 from bridle.data.svmlight import ZeroBased
+from bridle.files.packed import ENDINGS
 
 
 def svmlights_to_arrow(
@@ -47,7 +48,7 @@ def svmlights_to_arrow(
     found: list[Converted] = list(each(partial(convert, **agreed), paths, targets))
     zero = any(one.zero_based for one in found)
     # A text that seemed to count from 1 has one feature more if it counts from 0.
-    width = max(one.n_features + (zero and not one.zero_based) for one in found)
+    width = n_features or max(one.n_features + (zero and not one.zero_based) for one in found)
     whole = replace(found[0], n_features=width, zero_based=zero)
     again = [
         k for k, one in enumerate(found)
@@ -61,8 +62,9 @@ def svmlights_to_arrow(
 
 
 def arrow_names(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """part.svm.gz is to become part.arrow in the folder; ValueError if two would be one."""
-    names = [folder / f"{path.name.removesuffix(''.join(path.suffixes))}.arrow" for path in paths]
+    """day.1.svm.gz is to become day.1.arrow in the folder; ValueError if two would be one."""
+    texts = [path.with_suffix("") if path.suffix.lower() in ENDINGS else path for path in paths]
+    names = [folder / f"{text.stem}.arrow" for text in texts]
     for k, name in enumerate(names):
         if name in names[:k]:
             raise ValueError(f"{paths[names.index(name)]} and {paths[k]} would both become {name}")
