@@ -46,7 +46,7 @@ SMALL_ENTRIES = 2**20
 FEW_FEATURES = 2000
 
 # Passes of dcd until a relative gap of 1e-3, where features are few and costs are not tiny.
-USUAL_PASSES = 8
+USUAL_PASSES = 9
 
 # Newton steps on a small problem, at most, and the relative gap that counts as none.
 MOST_STEPS, EXACT = 60, 1e-13
@@ -285,7 +285,7 @@ def newton_passes(problem: LinearProblem) -> float:
     the time of one scattered read, and factorises it.
     """
     nnz, d = max(1, problem.rows.nnz), problem.n_features
-    step = 6 * nnz + 0.05 * nnz * (nnz / problem.n_rows) + d**3 / 30
+    step = 6 * nnz + 0.09 * nnz * (nnz / problem.n_rows) + d**3 / 30
     smooth = 4 if sampled(problem) else 8
     return float((smooth if problem.loss.smooth else 14) * step / (4 * nnz))
 
@@ -303,7 +303,7 @@ class _Watch:
         if estimate is None or not 0 < estimate < math.inf:
             return False
         self.history.append((passes, math.log(estimate)))
-        if passes < min(8.0, 0.5 * self.price):
+        if passes < max(min(8.0, 0.5 * self.price), 0.125 * self.price):  # too early to tell
             return False
         return passes > self.price or self._ahead() > self.price
 
