@@ -257,9 +257,7 @@ class ArrowRows:
         self._spans = []
         for k in range(n_batches):
             self._spans.append(self._locate(reader, k, base))
-            if k % 256 == 255:
-                self.release()
-        self.release()
+            self.release()  # a look at a header may bring 2 MiB of a cached file into memory
         counts = [spans.n_rows for spans in self._spans]
         self.batch_rows: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(
             np.int64
