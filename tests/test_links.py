@@ -116,6 +116,17 @@ def test_what_was_on_its_way_when_links_were_cut_is_not_worked_on():
     assert worker.heard == []
 
 
+def test_a_part_that_is_gone_answers_nobody():
+    workers, branch = grown(2)
+    asked(branch, "who", np.ones(3), False)
+    node = workers[0].node
+    del workers
+    assert node.closed
+    with pytest.raises(LinkError):
+        branch.links[0].receive()
+    branch.close()
+
+
 def test_everybody_has_one_above_and_few_below():
     for n in range(1, 100):
         below = children(n)

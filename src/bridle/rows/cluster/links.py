@@ -178,11 +178,13 @@ def connect(
 ) -> Link:  # fmt: skip
     """A link to who listens there."""
     try:
-        connection = socket.create_connection(address, PATIENCE)
-        connection.sendall(token)
+        link = Link(socket.create_connection(address, PATIENCE), PATIENCE)
     except OSError as error:
         raise LinkError(str(error)) from error
-    return Link(connection, seconds, on_silence)
+    link.send([token])
+    link.connection.settimeout(seconds)
+    link.on_silence = on_silence
+    return link
 
 
 class Branch:
@@ -219,6 +221,8 @@ class TreePart:
     ) -> None:  # fmt: skip
         self.number, self.lock, self.token = number, lock, token
         self.work = weakref.WeakMethod(work)  # a part that nobody asks any more is to go
+        # And its thread, if the client's machine is gone and nobody has closed the link.
+        weakref.finalize(work.__self__, self.close).atexit = False  # type: ignore[attr-defined]
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.door = socket.create_server((host, 0), family=family)
         self.address = (host, int(self.door.getsockname()[1]))
