@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 Array = np.typing.NDArray[np.float64]
 
+PATIENT = 32  # rounds after which twice as many rows are gathered
+
 
 @dataclass(frozen=True)
 class Cocoa(Solver):
@@ -64,8 +66,8 @@ class Cocoa(Solver):
     epochs, much is what saves exchanges. None: so many that messages are a quarter of the time, by
     a model (see `bridle.rows.cluster.price`), but no more than one. From zero, the first round is
     an epoch.
-    gather: once the rows that still move are no more to send than so many rounds, they are solved
-    in one place; 0: never.
+    gather: once the rows that still move are no more to send than so many rounds, and as many
+    again for every 32 rounds that were taken, they are solved in one place; 0: never.
     bucket: as in dcd.
 
     Examples
@@ -78,7 +80,7 @@ class Cocoa(Solver):
     """
 
     work: float | None = None
-    gather: float = 16.0
+    gather: float = 8.0
     bucket: int = 32
 
     name: ClassVar[str] = "cocoa"
@@ -133,12 +135,12 @@ class Rounds:
         # part has its rows in one place.
         useful = run.sides.loss.quadratic and len(run.parts) > 1
         most = solver.gather if useful else 0.0
-        self.here = Gathered(run, most * message_bytes(run))
+        self.most, self.count = most * message_bytes(run), 0
+        self.here = Gathered(run, self.most)
         # Epochs until the next look at how many rows still move: from zero, all do for an epoch.
         self.patience = 1.0 if run.start is None else 0.0
-        # That look is worth its pass once the rows that move weigh no more than this.
-        self.few = self.here.most_bytes
         self.active = self.moving = self.whole = 0.0
+        self.near = 1.0  # rows that may move, for each that does, when there were too many
 
     def one(self) -> tuple[int, float | None]:
         """Visits, and a guess at the gap."""
@@ -165,14 +167,22 @@ class Rounds:
 
     def gathered(self) -> tuple[int, float | None] | None:
         """A round on the rows that still move, in one place; None if it is not time for one."""
-        if self.patience <= 0 and self.here.most_bytes > 0 and self.moving <= self.few:
-            if self.here.fetch():
-                visits = self.here.solve(self.rng, self.bucket)
-                self.run.sides.report.gathered += 1
-                return visits, self.seen.known(self.here.gap, self.run)
-            self.patience = 1.0
-            self.few = self.moving / max(1.0, self.here.too_many)
+        if not self._may_fit():
+            return None
+        if self.here.fetch():
+            visits = self.here.solve(self.rng, self.bucket)
+            self.run.sides.report.gathered += 1
+            return visits, self.seen.known(self.here.gap, self.run)
+        self.patience = 1.0
+        self.near = self.here.needed / max(1.0, self.moving)
         return None
+
+    def _may_fit(self) -> bool:
+        """Whether a look at all rows is worth it: after a certificate it takes no pass."""
+        # Nobody knows how many rounds there will be: as many again as there were, say.
+        self.here.most_bytes = self.most * (1 + self.count / PATIENT)
+        few = self.near * self.moving <= self.here.most_bytes
+        return self.most > 0 and (self.run.judged or (self.patience <= 0 and few))
 
     def learn(self, steps: list[Step]) -> tuple[int, float | None]:
         """From the answers to a round."""
@@ -186,6 +196,7 @@ class Rounds:
             self.run.move(1.0, line.step, line.balance)
             self.run.bias.recentre(self.run.sigma(self.run.n_useful // 10))
             return visits, np.inf
+        self.count += 1
         self.patience -= self.epochs
         self.run.move(line.eta, line.step, line.balance)
         self.caution.learn(line, self.epochs)

@@ -35,14 +35,14 @@ class Gathered:
     most_bytes: float
     shares: list[list[Share]] = field(default_factory=list)  # of each part, as they came
     nbytes: float = 0.0
-    too_many: float = 1.0  # how many times as many rows may move as fit
+    needed: float = 0.0  # bytes of the rows that move, when the parts last looked
     gap: float = np.inf  # of the rows that are here
     recoveries: int = 0  # of the run, when the rows came: a part that began anew knows of none
 
     def fetch(self) -> bool:
         """Copy the rows that may move, of the widest band that fits; False if that is no use."""
         sizes = self._sizes()
-        self.too_many = float(self.nbytes + sizes.min()) / self.most_bytes
+        self.needed = float(self.nbytes + sizes.min())
         fitting = np.flatnonzero(self.nbytes + sizes <= self.most_bytes)
         if not len(fitting) or self.nbytes + sizes[fitting[0]] == 0:
             return False
