@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 
 Array = np.typing.NDArray[np.float64]
 
-PATIENT = 32  # rounds after which twice as many rows are gathered
+# Rounds after which twice as many rows are gathered, and so on; at most so many times as many.
+PATIENT, MOST_TIMES = 32, 8.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Rounds:
     def _may_fit(self) -> bool:
         """Whether a look at all rows is worth it: after a certificate it takes no pass."""
         # Nobody knows how many rounds there will be: as many again as there were, say.
-        self.here.most_bytes = self.most * (1 + self.count / PATIENT)
+        self.here.most_bytes = self.most * min(MOST_TIMES, 1 + self.count / PATIENT)
         few = self.near * self.moving <= self.here.most_bytes
         return self.most > 0 and (self.run.judged or (self.patience <= 0 and few))
 
