@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+def _number(found: re.Match[str]) -> str:
+    return "a whole number" if found[1] == "integer" else "a number"
+
+
 @contextlib.contextmanager
 def usage_in_one_line() -> Iterator[None]:
     """What is wrong and where help is, without click's further lines."""
@@ -51,6 +56,7 @@ def usage_in_one_line() -> Iterator[None]:
     except click.UsageError as error:
         command = "bridle" if error.ctx is None else error.ctx.command_path
         said = error.format_message().rstrip(".")
+        said = re.sub(r"a valid (integer|float)( range)?", _number, said)
         raise InputError(f"{said}; see {command} --help") from error
 
 

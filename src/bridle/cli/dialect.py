@@ -57,10 +57,11 @@ def translate(arguments: list[str]) -> Translation:
         if word == "--":
             rest += [word, *left]
             break
-        if letter == "w" or (letter in WITH_VALUE and len(word) == 2):
-            if not left:
+        glued = word[2:] if letter != "w" and word[2:3] in tuple("0123456789.+-") else ""
+        if letter == "w" or (letter in WITH_VALUE and len(word) == 2 + len(glued)):
+            if not glued and not left:
                 raise DialectError(f"{word}: expected a value after it")
-            value = left.pop(0)
+            value = glued or left.pop(0)
             if letter == "w":
                 _number(word, value)
                 weights += ["--weight", f"{_label(word)}={value}"]

@@ -322,10 +322,13 @@ def tell_if_nothing(model: Any, *, quiet: bool) -> None:
     from bridle.models.storage import says_nothing
 
     if not quiet and says_nothing(model):
+        of_one_class = (
+            "rows that lie about the origin on all sides are held by no half-space away from it"
+        )
+        of_labels = "raise -c, or look whether the features say anything about the labels"
+        why = of_one_class if model.kind == "linear-one-class" else of_labels
         click.echo(
-            "bridle: all weights are 0, and every row gets the same answer: raise -c, or look "
-            "whether the features say anything about the labels",
-            err=True,
+            f"bridle: all weights are 0, and every row gets the same answer: {why}", err=True
         )
 
 

@@ -189,12 +189,24 @@ def _read(options: TrainOptions, data: Path) -> OpenedRows:
         data, options.threads, weights=True, label_column=options.label_column,
         hash_bits=options.hash_bits, labels=not options.one_class,
     )  # fmt: skip
+    if not (options.quiet or options.of_targets or options.one_class):
+        _tell_if_numbers(data, rows.y)
     weight = rows.weight
     if options.row_weights is not None:
         if weight is not None:
             raise InputError(f"{data}: its rows have weights already: leave out --row-weights")
         weight = read_numbers(options.row_weights, rows.X.shape[0], "weights")
     return OpenedRows(rows.X, rows.y, weight, rows.zero_based, rows.columns)
+
+
+def _tell_if_numbers(data: Path, y: Any) -> None:
+    """That labels look as if they were no classes."""
+    if y.dtype.kind == "f" and (broken := y[:1000][y[:1000] % 1 != 0]).size:
+        click.echo(
+            f"bridle: {data}: labels such as {broken[0]:g} are taken for classes; if they are "
+            "numbers to predict, say so by --loss epsilon_insensitive, squared, huber or pinball",
+            err=True,
+        )
 
 
 def _stored(data: Path, memory: int) -> Any:

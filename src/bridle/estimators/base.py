@@ -45,6 +45,10 @@ NOTHING = (
     "all weights are 0: every row gets the same answer; raise C, or look whether X says anything "
     "about y"
 )
+NOTHING_INSIDE = (
+    "all weights are 0: every row gets the same answer, inside; rows that lie about the origin on "
+    "all sides are held by no half-space away from it: do not centre them, or take a kernel"
+)
 
 
 def advised(message: str, status: Status) -> str:

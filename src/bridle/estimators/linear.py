@@ -329,7 +329,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             early_stopping=EarlyStopping(self.validation_fraction, self.n_iter_no_change)
             if self.early_stopping else None,
             calibration=None if self.probability is False
-            else Calibration(str(self.probability), watcher_of(self.callback)),
+            else Calibration(self.probability, watcher_of(self.callback)),
             store_dual=store_dual, resumable=self.warm_start, sparse=self.sparse_coef,
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bridle.estimators.base import interruptible, validate_data
+from bridle.estimators.base import NOTHING_INSIDE, interruptible, validate_data
 from bridle.estimators.linear import MATRIX
 from bridle.estimators.regression import OneFunction
 from bridle.matrix.arrays import Array
@@ -80,6 +80,7 @@ class LinearOneClassSVM(Inlying, OneFunction):
     """
 
     _model_kind = "linear-one-class"
+    _nothing = NOTHING_INSIDE
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from bridle.estimators.base import (
+    NOTHING,
     Certified,
     GapWarning,
     advised,
@@ -325,6 +326,8 @@ class Ridge(LinearRegressor):
     >>> print(f"{model.coef_[0]:.3f}")  # sum of (x - mean)(y - mean) over sum of (x - mean)^2 + 1
     1.667
     """
+
+    _nothing = NOTHING.replace("raise C", "lower alpha")
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def _blamed_on(path: StrPath) -> Iterator[None]:
     except OSError as error:
         temporary = str(error.filename).endswith(".tmp")
         if error.errno is not None and (error.filename is None or temporary):
-            error.filename, error.filename2 = os.fspath(path), None
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
 
 

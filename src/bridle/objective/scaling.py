@@ -38,7 +38,11 @@ LEAST = 1e-290  # of a product that has all of its digits
 
 def check_C(C: float) -> float:  # noqa: N802
     """C itself; ValueError if it is not positive, or too small or too large to compute with."""
-    if not C > 0:
+    try:
+        positive = C > 0
+    except TypeError:
+        raise TypeError(f"C must be a number, got {C!r}") from None
+    if not positive:
         raise ValueError(f"C must be positive, got {C}")
     if not (SMALLEST <= C <= LARGEST or math.inf == C):
         raise ValueError(f"C must lie between {SMALLEST:g} and {LARGEST:g}, or be inf, got {C}")

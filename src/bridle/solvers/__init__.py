@@ -53,6 +53,13 @@ REGISTRY: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+# What scripts that come from there say. Whoever leaves it out gets `auto`.
+OF_SCIKIT_LEARN = frozenset({
+    "lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga", "svd", "cholesky", "lsqr",
+    "sparse_cg", "highs", "highs-ds", "highs-ipm",
+})  # fmt: skip
+
+
 def solver_classes(name: str) -> Iterator[type[Solver]]:
     """The classes behind a registered name, loaded one by one."""
     for entry in REGISTRY[name]:
@@ -74,7 +81,8 @@ def solver_class(name: str, offers: frozenset[str] | None = None) -> type[Solver
         add_installed("bridle.solvers", REGISTRY, lambda place: (place,))
     if name not in REGISTRY:
         known = ", ".join(REGISTRY if offers is None else _fitting(offers))
-        raise ValueError(f"unknown solver {name!r}; known: {known}")
+        theirs = "; the name is scikit-learn's: leave it out" if name in OF_SCIKIT_LEARN else ""
+        raise ValueError(f"unknown solver {name!r}; known: {known}{theirs}")
     first: type[Solver] | None = None
     for found in solver_classes(name):
         if offers is None or found.needs <= offers:

@@ -74,6 +74,8 @@ def solve(
     """
     check_keep(keep)
     check_interrupt(interrupt)
+    if not isinstance(stop, Stop):
+        raise TypeError(f"stop must be a stopping rule, such as Gap(1e-3), got {stop!r}")
     chosen = solver_from(solver, problem)
     chosen.check(problem)
     saver = None if checkpoint is None else checkpoint.opened(problem, chosen.name)

@@ -312,7 +312,9 @@ def _peer(name: str, problem: LinearProblem) -> Fit:
     try:
         return PEERS[name](problem)
     except ImportError as error:
-        raise ValueError(f"the peer {name} is not installed ({error})") from None
+        raise ValueError(
+            f"the peer {name} is not installed ({error}): pip install {PACKAGES[name]}"
+        ) from None
 
 
 def _sklearn(problem: LinearProblem) -> Fit:
@@ -395,3 +397,4 @@ PEERS: dict[str, Callable[[LinearProblem], Fit]] = {
     "liblinear": _liblinear,
     "snapml": _snapml,
 }
+PACKAGES = {"sklearn": "scikit-learn", "liblinear": "liblinear-official", "snapml": "snapml"}

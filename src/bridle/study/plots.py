@@ -284,6 +284,10 @@ def plot_boundary(
     X, y = np.asarray(X, np.float64), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != 2:
         raise ValueError(f"a picture has two features, X has shape {X.shape}")
+    if not hasattr(model, "classes_"):
+        raise ValueError(
+            f"a picture needs a fitted classifier: this {type(model).__name__} is none"
+        )
     if ax is None:
         ax = _pyplot().subplots(figsize=(6.5, 5.2), layout="constrained")[1]
     classes = np.asarray(model.classes_)

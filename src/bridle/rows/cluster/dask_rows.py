@@ -584,6 +584,8 @@ def sources_of(X: Any, y: Any, sample_weight: Any) -> list[Source]:
             f"rows for a cluster are a dask Array, DataFrame or Bag, or files, "
             f"not {type(X).__name__}"
         )
+    if y is None and hasattr(X, "ndim"):
+        raise ValueError(f"a dask {type(X).__name__} holds no labels: give y")
     columns = [_partitions(X)]
     for name, other in (("y", y), ("sample_weight", sample_weight)):
         if other is None:

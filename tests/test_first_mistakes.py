@@ -1,0 +1,62 @@
+"""What people get wrong on their first day is answered in words that say what to do."""
+
+from pathlib import Path
+
+import bridle
+import numpy as np
+import pytest
+from bridle.cli import dialect
+from click.testing import CliRunner
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+y = np.where(X[:, 0] > 0, 1, -1)
+
+
+@pytest.mark.parametrize("C", ["1", None, [1.0]])
+def test_a_C_that_is_no_number(C: object) -> None:
+    with pytest.raises(TypeError, match="C must be a number"):
+        bridle.LinearSVC(C=C).fit(X, y)
+
+
+def test_names_of_scikit_learns_solvers() -> None:
+    with pytest.raises(ValueError, match=r"known: auto.*the name is scikit-learn's: leave it out"):
+        bridle.LogisticRegression(solver="lbfgs").fit(X, y)
+
+
+def test_a_number_in_place_of_a_stopping_rule() -> None:
+    with pytest.raises(TypeError, match=r"such as Gap\(1e-3\), got 0.001"):
+        bridle.solve(bridle.LinearProblem(X, y), stop=1e-3)
+
+
+def test_rows_about_the_origin_have_no_half_space() -> None:
+    with pytest.warns(UserWarning, match="do not centre them"):
+        bridle.LinearOneClassSVM().fit(np.vstack([X, -X]))
+    with pytest.warns(UserWarning, match="lower alpha"):
+        bridle.Ridge().fit(X, np.ones(40))
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        bridle.LinearSVC().fit(X, y).save(tmp_path / "none" / "model")
+    assert str(caught.value).endswith("model'")
+
+
+def test_a_picture_of_a_model_that_is_not_fitted() -> None:
+    with pytest.raises(ValueError, match="a fitted classifier: this SVC is none"):
+        bridle.plot_boundary(bridle.SVC(), X[:, :2], y)
+
+
+def test_values_that_touch_their_options() -> None:
+    apart = dialect.translate(["-s", "3", "-B", "1", "a.svm"])
+    assert dialect.translate(["-s3", "-B1", "a.svm"]) == apart
+
+
+def test_numbers_that_are_taken_for_classes(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    data = tmp_path / "t.svm"
+    data.write_text("1.5 1:1\n2.5 1:2\n1.5 1:1\n")
+    said = CliRunner().invoke(main, ["train", str(data)])
+    assert "labels such as 1.5 are taken for classes" in said.output, said.output
+    said = CliRunner().invoke(main, ["train", str(data), "--loss", "squared"])
+    assert "taken for classes" not in said.output
