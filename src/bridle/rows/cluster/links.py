@@ -239,6 +239,8 @@ class TreePart:
     def close(self) -> None:
         """Nothing that is still on its way is worked on."""
         self.closed = True
+        with suppress(OSError):  # a thread that waits at the door would keep it open
+            self.door.shutdown(socket.SHUT_RDWR)
         self.door.close()
         self.branch.close()
         if self.link is not None:
