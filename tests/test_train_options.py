@@ -403,7 +403,7 @@ def test_stops_by_rules(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--stop", "gap"), "not a valid float"),
+        (("--stop", "gap"), "not a number"),
         (("--stop", "gap=nan"), "not a number"),
         (("--stop", "gap=-1"), "not in the range"),
         (("--stop", "gap=0.1:both"), "expected gap=TOL"),
