@@ -115,6 +115,7 @@ class Link:
         connection.settimeout(seconds)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection, self.on_silence = connection, on_silence
+        weakref.finalize(self, connection.close)
 
     def send(self, frame: list[Any]) -> None:
         """What `framed` made."""
@@ -147,9 +148,6 @@ class Link:
             if n == 0:
                 raise LinkError("closed")
             rest = rest[n:]
-
-    def __del__(self) -> None:
-        self.connection.close()
 
     def close(self) -> None:
         """Whoever waits at either end, waits no longer."""
