@@ -189,20 +189,26 @@ def measure(fit: Fit, threads: Sequence[int], rounds: int) -> dict[int, list[flo
 
 
 def draw(results: dict[str, dict[int, float]], figure: Any) -> None:
-    """How many times as fast as one thread, over the threads."""
-    from bridle.study.plots import FAINT, curve
+    """A line for each work: how many times as fast as one thread each number of threads is."""
+    from bridle.study.plots import FAINT, colour, ink
 
     axes = figure.subplots()
-    for style, (name, medians) in enumerate(results.items()):
-        threads = sorted(medians)
-        curve(axes, threads, [medians[threads[0]] / medians[n] for n in threads], style, name)
-    axes.plot(threads, threads, ":", color=FAINT, label="as many times as threads")
+    most = max(max(medians) for medians in results.values())
+    for row, (name, medians) in enumerate(results.items()):
+        one = medians[min(medians)]
+        axes.text(1, row - 0.42, name, color=ink(), fontsize=11, va="center")
+        axes.plot([1, most], [row, row], color=FAINT, linewidth=0.6)
+        for place, n in enumerate(sorted(medians)[1:]):
+            style = {"marker": "o", "markersize": 8, "color": colour(place), "linestyle": ""}
+            axes.plot(one / medians[n], row, label=f"{n} threads" if row == 0 else None, **style)
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(threads, [str(n) for n in threads])
-    axes.set(xlabel="threads", ylabel="times as fast as one thread")
-    figure.legend(loc="outside upper center", ncols=1, handlelength=3, fontsize=11)
+    ticks = [2**k for k in range(most.bit_length())]
+    axes.xaxis.set_ticks(ticks, [str(n) for n in ticks])
+    axes.yaxis.set_ticks([])
+    axes.set(
+        xlabel="times as fast as one thread", xlim=(0.9, most), ylim=(len(results) - 0.5, -0.8)
+    )
+    figure.legend(loc="outside upper center", ncols=4, handlelength=1, fontsize=11)
 
 
 def main() -> None:
@@ -234,7 +240,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
     if options.picture and results:
-        save_pair(partial(draw, results), 6.4, options.picture)
+        save_pair(partial(draw, results), 5.6, options.picture)
 
 
 if __name__ == "__main__":
