@@ -25,19 +25,19 @@ build/core/.tested build/threads/.tested: $(VENV)/.made
 	$(CONFIGURE) -B $(@D) $(CORE_OPTIONS)
 	$(BIN)/cmake --build $(@D)
 	$(BIN)/ctest --test-dir $(@D) --output-on-failure
-CONFIGURE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" -DBRIDLE_PYTHON=OFF \
-  -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+CONFIGURE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" -DBRIDLE_PYTHON=OFF
+STRICT = $(CONFIGURE) -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 
 # The core with another compiler and library, and for another processor, emulated; see docs/platforms.md. Debian's
 # packages: clang libc++-dev libc++abi-dev g++-aarch64-linux-gnu qemu-user g++-mingw-w64-x86-64.
 test-clang: $(VENV)/.made
-	$(CONFIGURE) -B build/clang -DCMAKE_CXX_COMPILER=clang++ \
+	$(STRICT) -B build/clang -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS=-stdlib=libc++
 	$(BIN)/cmake --build build/clang
 	$(BIN)/ctest --test-dir build/clang --output-on-failure
 
 test-aarch64: $(VENV)/.made
-	$(CONFIGURE) -B build/aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_SYSTEM_NAME=Linux \
+	$(STRICT) -B build/aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_SYSTEM_NAME=Linux \
 	  -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
 	  -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu"
 	$(BIN)/cmake --build build/aarch64
@@ -45,7 +45,7 @@ test-aarch64: $(VENV)/.made
 
 # Compiled, not run.
 compile-windows: $(VENV)/.made
-	$(CONFIGURE) -B build/windows -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix \
+	$(STRICT) -B build/windows -DCMAKE_CXX_COMPILER=x86_64-w64-mingw32-g++-posix \
 	  -DCMAKE_SYSTEM_NAME=Windows
 	$(BIN)/cmake --build build/windows
 
