@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from bridle.cli import dialect
 from click.testing import CliRunner
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
@@ -60,3 +62,11 @@ def test_numbers_that_are_taken_for_classes(tmp_path: Path) -> None:
     assert "labels such as 1.5 are taken for classes" in said.output, said.output
     said = CliRunner().invoke(main, ["train", str(data), "--loss", "squared"])
     assert "taken for classes" not in said.output
+
+
+def test_no_penalty_as_scikit_learn_writes_it() -> None:
+    X, y = make_classification(200, 5, flip_y=0.3, random_state=0)
+    model = bridle.LogisticRegression(C=np.inf).fit(X, y)
+    theirs = LogisticRegression(C=1e10, tol=1e-8, max_iter=1000).fit(X, y)
+    assert model.certificate_.relative_gap <= 1e-3
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-3)

@@ -33,6 +33,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn.utils.validation import validate_data as sklearn_validate_data
 
 F = TypeVar("F", bound=Callable[..., Any])
+# What C = inf is taken as where there is no hard margin: dual variables are hardly ever so large.
+LARGEST_C = 1e10
 
 # What may help, by how a fit ended. Whom a callback or Ctrl-C has ended needs no advice.
 ADVICE = {

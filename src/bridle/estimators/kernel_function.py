@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from bridle.errors import ModelError
 from bridle.estimators.base import (
+    LARGEST_C,
     Certified,
     GapWarning,
     advised,
@@ -19,7 +20,7 @@ from bridle.estimators.base import (
     validate_data,
 )
 from bridle.estimators.one_class import Inlying
-from bridle.estimators.svc import LARGEST_C, MATRIX, KernelWeights
+from bridle.estimators.svc import MATRIX, KernelWeights
 from bridle.fitting.polish import polished
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import is_sparse

@@ -247,17 +247,23 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         self._check_penalty()
         if is_stored(X) or is_remote(X):
-            self._fit_elsewhere(X, y, sample_weight, self.C, self._stop(self.max_seconds))
+            self._fit_elsewhere(X, y, sample_weight, self._cost, self._stop(self.max_seconds))
             return self
         if is_on_device(X):
             self.n_features_in_ = int(X.shape[1])
             y, sample_weight = fetched(y), fetched(sample_weight)
             stop = self._stop(self.max_seconds)
-            self._fit(X, checked_labels(y), sample_weight, self.C, stop)
+            self._fit(X, checked_labels(y), sample_weight, self._cost, stop)
             return self
         X, labels = validate_data(self, X, y, **MATRIX)
-        self._fit(X, checked_labels(labels), sample_weight, self.C, self._stop(self.max_seconds))
+        self._fit(
+            X, checked_labels(labels), sample_weight, self._cost, self._stop(self.max_seconds)
+        )
         return self
+
+    @property
+    def _cost(self) -> float:
+        return self.C  # infinity is the hard margin
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, C: float, stop: Stop) -> None:
         """On rows in memory, which have been validated."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from bridle.estimators.base import LARGEST_C
 from bridle.estimators.linear import LinearSVC
 from bridle.fitting.fit import Extras
 from bridle.models.deciding import MultiClass
@@ -29,7 +30,7 @@ class LogisticRegression(LinearSVC):
 
     Parameters
     ----------
-    C : weight of the losses against 1/2 |w|^2.
+    C : weight of the losses against 1/2 |w|^2; infinity, all but no penalty, is taken as 1e10.
     penalty : "l2"; "l1", |w|_1 instead of 1/2 |w|^2, or "elasticnet", l1_ratio |w|_1 +
         (1 - l1_ratio)/2 |w|^2, which make many weights 0: of two classes, or of several with
         multi_class "ovr" or "ovo". Their solver is "cd".
@@ -111,6 +112,10 @@ class LogisticRegression(LinearSVC):
         if self.bias is not None:
             return self.bias
         return "free" if self.fit_intercept else "none"
+
+    @property
+    def _cost(self) -> float:
+        return LARGEST_C if np.inf == self.C else self.C
 
     def _extras(self, store_dual: bool | None) -> Extras:
         return Extras(store_dual=store_dual, resumable=self.warm_start)

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from bridle.errors import ModelError
 from bridle.estimators.base import (
+    LARGEST_C,
     Certified,
     GapWarning,
     advised,
@@ -56,8 +57,6 @@ Indices = NDArray[np.intp]
 MATRIX: dict[str, Any] = {
     "accept_sparse": "csr", "dtype": (np.float64, np.float32), "order": "C",
 }  # fmt: skip
-# What C = inf is taken as, as scikit-learn does: alpha is bounded by it, and hardly ever so large.
-LARGEST_C = 1e10
 # Kernel values that are held at once when predicting.
 _BLOCK = 2**22
 
