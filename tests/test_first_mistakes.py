@@ -70,3 +70,12 @@ def test_no_penalty_as_scikit_learn_writes_it() -> None:
     theirs = LogisticRegression(C=1e10, tol=1e-8, max_iter=1000).fit(X, y)
     assert model.certificate_.relative_gap <= 1e-3
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-3)
+
+
+def test_a_model_that_says_nothing_is_told_of(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    (tmp_path / "flat.svm").write_text("1 1:0\n-1 1:0\n" * 3)
+    words = ["train", str(tmp_path / "flat.svm"), str(tmp_path / "m")]
+    assert "all weights are 0" in CliRunner().invoke(main, words).stderr
+    assert CliRunner().invoke(main, [*words, "--quiet"]).stderr == ""

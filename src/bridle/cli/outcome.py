@@ -86,7 +86,7 @@ def conclude(
         save_model(target, model, dual=True)  # which it has if --proof was asked for
         if options.trace is not None:
             _write_traces(options.trace, solutions, names)
-    tell_if_nothing(model, quiet=options.quiet)
+    tell_if_nothing(model, solutions.status, quiet=options.quiet)
     measured = {
         "train": outcome.measured, "test": _measured_on(options.test, model, options.threads),
         "validation": _measured_on(options.validation, model, options.threads),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bridle.data.reading import Data
     from bridle.files.packed import Source
     from bridle.objective.certificate import Record
+    from bridle.solving.stopping import Status
 
 # Exit codes.
 REACHED, BAD_INPUT, NOT_REACHED = 0, 2, 3
@@ -317,11 +318,12 @@ def read_model(path: Path, kinds: tuple[str, ...] = ("linear",)) -> Any:
     return model
 
 
-def tell_if_nothing(model: Any, *, quiet: bool) -> None:
-    """That the model gives one answer to everything, on standard error."""
+def tell_if_nothing(model: Any, status: Status, *, quiet: bool) -> None:
+    """That a finished model gives one answer to everything, on standard error."""
     from bridle.models.storage import says_nothing
+    from bridle.solving.stopping import Status
 
-    if not quiet and says_nothing(model):
+    if not quiet and status is Status.CONVERGED and says_nothing(model):
         of_one_class = (
             "rows that lie about the origin on all sides are held by no half-space away from it"
         )

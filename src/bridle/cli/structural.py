@@ -133,7 +133,7 @@ def conclude(
         save_model(options.target, model)
         if options.trace is not None:
             write_trace(options.trace, solution.trace.as_dicts())
-    tell_if_nothing(model, quiet=options.quiet)
+    tell_if_nothing(model, solution.status, quiet=options.quiet)
     certificate = solution.certificate
     report = {
         "solver": solution.solver, "C": options.C, "primal": certificate.primal,
