@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from bridle import Epochs, StreamedProblem, solve
 from bridle.data import make_corpus, open_arrow
-from bridle.data.arrow import RowWriter
+from bridle.data.arrow_writing import RowWriter
 from bridle.files.atomic import replacing
 from bridle.rows.disk.memory import parse_size
 

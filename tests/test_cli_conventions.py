@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 from bridle import LinearProblem
 from bridle.cli import COMMANDS, main
-from bridle.data import read_svmlight, write_npz, write_svmlight
-from bridle.data.arrow import write_arrow
+from bridle.data import read_svmlight, write_arrow, write_npz, write_svmlight
 from bridle.models.storage import load_model
 from bridle.solvers.shared.rate_ladder import RATES
 from bridle.study.practice import best_epochs

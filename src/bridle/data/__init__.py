@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .arrow import ArrowError, ArrowRows, open_arrow, read_arrow, write_arrow
+    from .arrow import ArrowError, ArrowRows, open_arrow, read_arrow
+    from .arrow_writing import write_arrow
     from .corpus import make_corpus
     from .npz import write_npz
     from .reading import Data, Wanted, read_data
@@ -53,7 +54,7 @@ _HOME = {
     "read_svmlight": "svmlight",
     "read_svmlight_and_base": "svmlight",
     "read_svmlight_bytes": "svmlight",
-    "write_arrow": "arrow",
+    "write_arrow": "arrow_writing",
     "write_svmlight": "svmlight",
 }
 

@@ -30,21 +30,19 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from bridle import _core
-from bridle.data.compact import MOST_VALUES, Compact, Packer, Packing
-from bridle.files.atomic import replacing
+from bridle.data.compact import MOST_VALUES, Packing
 from bridle.matrix.csr import check_csr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridle.data.reading import Data, Wanted
     from scipy.sparse import csr_matrix
 
-__all__ = ["ArrowError", "ArrowRows", "Batch", "RowWriter", "open_arrow", "read_arrow",
-           "write_arrow"]  # fmt: skip
+__all__ = ["ArrowError", "ArrowRows", "Batch", "open_arrow", "read_arrow"]
 
 StrPath = str | os.PathLike[str]
 
@@ -56,9 +54,9 @@ _MOST_FEATURES = 2**31 - 1
 _ALIGNMENT = 64  # of arrays in a buffer
 _MAGIC = 8  # bytes before the first schema
 _METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
-_LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
+LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
 AS_THEY_ARE = Packing.of(None)
-_DIGITS = 20  # of the places that are kept for these
+DIGITS = 20  # of the places that are kept for these
 
 
 class ArrowError(ValueError):
@@ -230,7 +228,7 @@ class ArrowRows:
         self._open()
 
     def _open(self) -> None:
-        pa = _pyarrow()
+        pa = pyarrow_module()
         base = np.frombuffer(self._map, np.uint8).ctypes.data if len(self._map) else 0
         try:
             reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._map)))
@@ -272,7 +270,7 @@ class ArrowRows:
 
     def _locate(self, reader: Any, k: int, base: int) -> _Spans:
         """Where batch k is in the file; reads its header and nothing else of it."""
-        pa = _pyarrow()
+        pa = pyarrow_module()
         try:
             batch = reader.get_batch(k)
             batch.validate()  # of lengths; offsets are checked when they are used
@@ -330,7 +328,7 @@ class ArrowRows:
                 f"{self.path}: written in format {version} of bridle; this version reads {FORMAT} "
                 f"and {COMPACT_FORMAT}"
             )
-        if not (text.isdigit() and len(text) <= _DIGITS and int(text) <= _MOST_FEATURES):
+        if not (text.isdigit() and len(text) <= DIGITS and int(text) <= _MOST_FEATURES):
             raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
         return int(text)
 
@@ -700,183 +698,11 @@ def _joined(rows: ArrowRows) -> Any:
     return X, y, queries, weight
 
 
-class RowWriter:
-    """Writes batches to an open file; `finish` completes it.
-
-    The number of features is known at the end only, and the schema comes first (and once more at
-    the end): places of fixed width are kept for it, and filled in.
-    """
-
-    def __init__(
-        self,
-        file: IO[bytes],
-        *,
-        dtype: Any,
-        qid: bool = False,
-        weight: bool = False,
-        packing: Packing = AS_THEY_ARE,
-    ) -> None:
-        pa = _pyarrow()
-        self._file, self._packer = file, Packer(packing, dtype)
-        fields = [("label", pa.float64())]
-        fields += [("qid", pa.int64())] if qid else []
-        fields += [("weight", pa.float64())] if weight else []
-        kind = pa.from_numpy_dtype(dtype)
-        inside = {
-            "gaps" if packing.gaps else "indices": pa.uint16() if packing.gaps else pa.int32(),
-            "values": pa.dictionary(pa.uint16(), kind) if packing.numbers else kind,
-        }
-        fields += [
-            (name, pa.large_list(pa.field("item", kind, nullable=False)))
-            for name, kind in inside.items()
-        ]
-        self._places = {name: os.urandom(_DIGITS // 2).hex().encode() for name in _LATE}
-        self._schema = pa.schema(
-            [pa.field(name, kind, nullable=False) for name, kind in fields],
-            {
-                "bridle.format": str(COMPACT_FORMAT if packing != AS_THEY_ARE else FORMAT),
-                **self._places,
-            },
-        )
-        # A batch brings the values that are new in it.
-        options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-        self._writer = pa.ipc.new_file(file, self._schema, options=options)
-        self.n_rows = 0
-
-    def write(
-        self, offsets: NDArray[Any], columns: NDArray[Any], values: NDArray[Any],
-        labels: NDArray[Any], *, qid: NDArray[Any] | None = None,
-        weight: NDArray[Any] | None = None,
-    ) -> None:  # fmt: skip
-        """One batch: rows offsets[i]..offsets[i + 1] of columns and values."""
-        pa = _pyarrow()
-        begin, end = int(offsets[0]), int(offsets[-1])
-        ends, columns = np.asarray(offsets, np.int64) - begin, columns[begin:end]
-        given = {"label": labels, "qid": qid, "weight": weight}
-        lists = {"values": (ends, self._values(values[begin:end]))}
-        if self._packer.packing.gaps:
-            gap_ends, gaps = self._packer.gaps(ends, columns)
-            lists["gaps"] = gap_ends, pa.array(gaps)
-        else:
-            lists["indices"] = ends, pa.array(columns, pa.int32())
-        arrays = []
-        for field in self._schema:
-            if field.name in given:
-                arrays.append(pa.array(given[field.name], field.type))
-            else:
-                where, inside = lists[field.name]
-                arrays.append(
-                    pa.LargeListArray.from_arrays(pa.array(where), inside, type=field.type)
-                )
-        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self.n_rows += len(labels)
-
-    def _values(self, values: NDArray[Any]) -> Any:
-        """As an array of Arrow's."""
-        pa, packer = _pyarrow(), self._packer
-        values = packer.rounded(values)
-        if not packer.packing.numbers:
-            return pa.array(values)
-        numbers = packer.numbers(values)
-        return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(packer.known))
-
-    def finish(self, n_features: int, zero_based: bool) -> None:
-        """Write the footer, and what is known now into the places kept for it."""
-        self._writer.close()
-        self._file.flush()
-        size = self._file.tell()
-        known = {"bridle.n_features": n_features, "bridle.zero_based": int(zero_based)}
-        with open(self._file.name, "rb") as written:
-            head = os.pread(written.fileno(), 1 << 16, 0)
-            # At the very end: the footer's size in four bytes, and "ARROW1".
-            footer = int.from_bytes(os.pread(written.fileno(), 4, size - 10), "little") + 10
-            tail = os.pread(written.fileno(), footer, size - footer)
-        for name, place in self._places.items():
-            text = str(known[name]).zfill(_DIGITS).encode()
-            for part, start in ((head, 0), (tail, size - footer)):
-                os.pwrite(self._file.fileno(), text, start + part.index(place))
-
-
-def write_arrow(
-    path: StrPath,
-    X: Any,
-    y: ArrayLike,
-    *,
-    qid: ArrayLike | None = None,
-    weight: ArrayLike | None = None,
-    zero_based: bool = False,
-    batch_bytes: int = BATCH_BYTES,
-    compact: Compact | None = None,
-) -> None:
-    """Write rows in batches of about so many bytes: all of the file, or nothing.
-
-    X is a SciPy sparse matrix or a dense array. float32 values stay float32. zero_based: whether
-    texts of the same data call the first feature number 0. compact: "exact" takes fewer bytes for
-    the same rows, "float16" for values that are rounded to 16 bits (see docs/scale.md).
-
-    Examples
-    --------
-    >>> bridle.data.write_arrow("rows.arrow", [[0.0, 1.0]], [1])
-    >>> bridle.data.read_arrow("rows.arrow")[0].toarray()
-    array([[0., 1.]])
-    """
-    from bridle.data.svmlight import _canonical_csr, _checked_qids
-
-    X = _canonical_csr(X)
-    n_rows = X.shape[0]
-    labels = _checked(y, n_rows, "y")
-    weights = None if weight is None else _checked(weight, n_rows, "weight")
-    qids = None if qid is None else _checked_qids(qid, n_rows)
-    if not np.isfinite(X.data).all():
-        raise ValueError("X must be finite")
-
-    def write(packing: Packing) -> None:
-        with replacing(path) as file:
-            writer = RowWriter(
-                file, dtype=X.dtype, qid=qids is not None, weight=weights is not None,
-                packing=packing,
-            )  # fmt: skip
-            for first, end in row_blocks(X.indptr, batch_bytes, X.data.itemsize + 4):
-                writer.write(
-                    X.indptr[first : end + 1], X.indices, X.data, labels[first:end],
-                    qid=None if qids is None else qids[first:end],
-                    weight=None if weights is None else weights[first:end],
-                )  # fmt: skip
-            writer.finish(X.shape[1], zero_based)
-
-    Packing.of(compact).found(write)
-
-
-def row_blocks(
-    indptr: NDArray[Any], batch_bytes: int, entry_bytes: int
-) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of rows of about so many bytes each, at least one row."""
-    n_rows = len(indptr) - 1
-    # Each row costs 8 bytes of offsets twice and 8 of its label beside its entries.
-    ends = np.arange(n_rows + 1, dtype=np.int64) * 24
-    ends += (indptr.astype(np.int64) - int(indptr[0])) * entry_bytes
-    first = 0
-    while first < n_rows:
-        end = int(np.searchsorted(ends, ends[first] + batch_bytes, side="right")) - 1
-        end = min(max(end, first + 1), n_rows)
-        yield first, end
-        first = end
-
-
-def _checked(values: ArrayLike, n_rows: int, name: str) -> NDArray[np.float64]:
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.shape != (n_rows,):
-        raise ValueError(f"{name} has shape {array.shape}, expected ({n_rows},)")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return array
-
-
 COLUMNS = ("label", "qid", "weight", "indices", "gaps", "values")
 
 
 def _check_schema(schema: Any, path: str) -> None:
-    pa = _pyarrow()
+    pa = pyarrow_module()
     names = schema.names
     wanted = (
         "label",
@@ -926,7 +752,7 @@ class _SpanFinder:
         return self._span(array.buffers()[1], _numpy_dtype(array.type), array.offset, len(array))
 
     def of_list(self, array: Any) -> tuple[Span, Span]:
-        pa = _pyarrow()
+        pa = pyarrow_module()
         wide = pa.types.is_large_list(array.type)
         dtype = np.dtype(np.int64 if wide else np.int32)
         count = len(array) + 1 if len(array) else 0
@@ -970,7 +796,8 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _pyarrow() -> Any:
+def pyarrow_module() -> Any:
+    """pyarrow, which is optional."""
     try:
         import pyarrow
         import pyarrow.ipc

@@ -22,14 +22,8 @@ from typing import IO, Any
 import numpy as np
 from bridle._core.text import SvmlightError
 from bridle._core.text import read_svmlight as _parse
-from bridle.data.arrow import (
-    AS_THEY_ARE,
-    BATCH_BYTES,
-    ArrowRows,
-    RowWriter,
-    StrPath,
-    row_blocks,
-)
+from bridle.data.arrow import AS_THEY_ARE, BATCH_BYTES, ArrowRows, StrPath
+from bridle.data.arrow_writing import RowWriter, row_blocks
 from bridle.data.compact import Compact, Packing
 from bridle.data.svmlight import ZeroBased, _options
 from bridle.files.atomic import replacing
