@@ -52,8 +52,10 @@ def test_the_sdist_holds_the_sources_and_nothing_else(tmp_path: Path) -> None:
     (archive,) = tmp_path.iterdir()
     with tarfile.open(archive) as opened:
         held = {member.name.partition("/")[2] for member in opened.getmembers() if member.isfile()}
-    kinds = ("src/bridle/**/*.py", "core/**/*.?pp", "src/bridle/py.typed", "tests/**/*.py")
-    wanted = {str(p.relative_to(ROOT)) for kind in kinds for p in ROOT.glob(kind)}
+    made = re.compile(r"__pycache__|\.(so|pyd)$|src/bridle/_core/")
+    kinds = ("src/bridle/**/*", "core/**/*.?pp", "tests/**/*.py")
+    files = [path for kind in kinds for path in ROOT.glob(kind) if path.is_file()]
+    wanted = {str(p.relative_to(ROOT)) for p in files if not made.search(p.as_posix())}
     loose = {"pyproject.toml", "CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md"}
     assert wanted | loose | {"CITATION.cff", "PKG-INFO"} <= held
     strange = re.compile(r"^(core|src/bridle|tests)/|^[\w.-]+$")
