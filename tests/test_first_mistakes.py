@@ -20,6 +20,20 @@ def test_a_C_that_is_no_number(C: object) -> None:
         bridle.LinearSVC(C=C).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (bridle.LinearSVC, "tol"), (bridle.LinearSVC, "max_iter"), (bridle.LinearSVC, "n_jobs"),
+        (bridle.LinearSVR, "epsilon"), (bridle.SVC, "C"), (bridle.SVC, "gamma"),
+        (bridle.SVC, "degree"), (bridle.LogisticRegression, "C"), (bridle.NuSVC, "nu"),
+        (bridle.QuantileRegressor, "quantile"), (bridle.Ridge, "tol"),
+    ],
+)  # fmt: skip
+def test_words_in_place_of_numbers(estimator: type, name: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"{name} must be a number.*, got 'much'"):
+        estimator(**{name: "much"}).fit(X, y)
+
+
 def test_names_of_scikit_learns_solvers() -> None:
     with pytest.raises(ValueError, match=r"known: auto.*the name is scikit-learn's: leave it out"):
         bridle.LogisticRegression(solver="lbfgs").fit(X, y)
@@ -79,3 +93,26 @@ def test_a_model_that_says_nothing_is_told_of(tmp_path: Path) -> None:
     words = ["train", str(tmp_path / "flat.svm"), str(tmp_path / "m")]
     assert "all weights are 0" in CliRunner().invoke(main, words).stderr
     assert CliRunner().invoke(main, [*words, "--quiet"]).stderr == ""
+
+
+def test_a_table_of_one_class_needs_no_labels(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    data, model, out = (str(tmp_path / name) for name in ("t.csv", "t.model", "said"))
+    Path(data).write_text("a,b\n1,2\n3,4\n2,3\n")
+    trained = CliRunner().invoke(main, ["train", data, model, "--loss", "one_class"])
+    assert trained.exit_code == 0, trained.output
+    assert CliRunner().invoke(main, ["predict", data, model, out]).exit_code == 0
+    assert set(Path(out).read_text().split()) <= {"1", "-1"}
+    refused = CliRunner().invoke(main, ["train", data, model])
+    assert refused.exit_code == 2
+    assert "which column is the label" in refused.output
+
+
+def test_a_conversion_to_nowhere(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    said = CliRunner().invoke(main, ["convert", str(tmp_path / "t.svm")])
+    assert said.exit_code == 2
+    assert "bridle convert" in said.output
+    assert "ROWS.arrow" in said.output

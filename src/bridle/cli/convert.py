@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("data", type=InputFile, nargs=-1, required=True)
+@click.argument("data", type=InputFile, nargs=-1)
 @click.argument("rows", type=OutputFileOrFolder)
 @click.option(
     "--features", type=click.IntRange(1), metavar="N",
@@ -73,6 +73,8 @@ def convert(
     Several DATA, or one with --dask, are the parts of one data set: ROWS is then a folder, and gets
     an .arrow file for each. All are as wide as the widest.
     """
+    if not data:
+        raise click.UsageError(f"and the .arrow file to make? bridle convert {rows} ROWS.arrow")
     clock = Clock()
     options: dict[str, Any] = {
         "n_features": features, "compact": compact,

@@ -258,7 +258,14 @@ def read_arrays(
     with reported():
         zero_based = "auto" if like is None else like.zero_based
         wanted = reading.Wanted(
-            threads, zero_based, _columns_of(like), label_column, hash_bits, queries, qid_column
+            threads,
+            zero_based,
+            _columns_of(like),
+            label_column,
+            hash_bits,
+            queries,
+            qid_column,
+            labels,
         )
         data = reading.read_arrays(path, wanted)
     if labels and data.y is None and data.columns is not None:

@@ -60,6 +60,7 @@ class Wanted:
     hash_bits: int | None = None  # of a table: hash columns of text into 2^bits features
     queries: bool = False  # whether rows must have the ids of their queries
     qid_column: str | None = None  # of a table, with queries; None: "qid"
+    labels: bool = True  # whether a table must have a column of labels
 
 
 @dataclass(frozen=True)

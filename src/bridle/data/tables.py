@@ -267,13 +267,13 @@ def _columns(names: list[str], wanted: Wanted, text: tuple[str, ...], where: str
     if wanted.columns is not None:
         known = wanted.columns
         given = wanted.label_column
-        label = known.label if given is None else _label(names, given, where)
+        label = known.label if given is None else _named(names, given, where)
         missing = [name for name in (*known.numbers, *known.text) if name not in names]
         if missing:
             raise ValueError(f"{where}: has no column {missing[0]!r:.40}, which the model uses")
         query = _query(names, wanted, where) if wanted.queries else None
         return Columns(label, known.numbers, known.text, known.hash_bits, query)
-    label = _label(names, wanted.label_column, where)
+    label = _label(names, wanted, where)
     query = _query(names, wanted, where) if wanted.queries else None
     bits = None if wanted.hash_bits is None else _bits(wanted.hash_bits)
     features = [name for name in names if name not in (label, query)]
@@ -286,25 +286,35 @@ def _query(names: list[str], wanted: Wanted, where: str) -> str:
     given = wanted.qid_column or kept or "qid"
     if wanted.qid_column is None and given not in names:
         raise ValueError(f"{where}: which column has the query ids? Say --qid-column NAME")
-    return _label(names, given, where)
+    return _named(names, given, where)
 
 
-def _label(names: list[str], given: str | None, where: str) -> str:
-    if given is None and "label" in names:
+def _label(names: list[str], wanted: Wanted, where: str) -> str:
+    if wanted.label_column is not None:
+        return _named(names, wanted.label_column, where)
+    if "label" in names or not wanted.labels:
         return "label"
+    raise ValueError(
+        f"{where}: which column is the label? Say --label-column NAME (or a number, -1 for the "
+        f"last); there are: {_listed(names)}"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def _named(names: list[str], given: str, where: str) -> str:
+    """The column with this name, or this number."""
     if given in names:
-        return str(given)
-    listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    if given is None:
-        raise ValueError(
-            f"{where}: which column is the label? Say --label-column NAME (or a number, -1 for the "
-            f"last); there are: {listed}"
-        )
+        return given
     try:
         number = int(given)
         return names[number - 1 if number > 0 else number] if number else names[len(names)]
     except (ValueError, IndexError):
-        raise ValueError(f"{where}: has no column {given!r:.40}; there are: {listed}") from None
+        raise ValueError(
+            f"{where}: has no column {given!r:.40}; there are: {_listed(names)}"
+        ) from None
 
 
 def _assemble(

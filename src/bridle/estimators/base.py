@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import html
+import inspect
 import os
 import threading
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -35,6 +37,12 @@ from sklearn.utils.validation import validate_data as sklearn_validate_data
 F = TypeVar("F", bound=Callable[..., Any])
 # What C = inf is taken as where there is no hard margin: dual variables are hardly ever so large.
 LARGEST_C = 1e10
+
+# Parameters that are numbers, wherever they occur; None where that is the default.
+NUMBERS = (
+    "C", "tol", "max_iter", "max_seconds", "epsilon", "intercept_scaling", "nu", "quantile", "degree",
+    "coef0", "n_threads", "n_jobs",
+)  # fmt: skip
 
 # What may help, by how a fit ended. Whom a callback or Ctrl-C has ended needs no advice.
 ADVICE = {
@@ -67,6 +75,7 @@ def interruptible(fit: F) -> F:
     @functools.wraps(fit)
     def fit_and_raise(self: Any, *arguments: Any, **options: Any) -> Any:
         check_interrupt(self.interrupt)
+        check_numbers(self)
         with deferred_interrupt() as interrupted:
             try:
                 fit(self, *arguments, **options)
@@ -79,6 +88,15 @@ def interruptible(fit: F) -> F:
         return self
 
     return cast(F, fit_and_raise)
+
+
+def check_numbers(estimator: Any) -> None:
+    """TypeError if a parameter that is a number is something else."""
+    for name, parameter in inspect.signature(type(estimator)).parameters.items():
+        value = getattr(estimator, name, None)
+        if name not in NUMBERS or isinstance(value, Real) or value is parameter.default:
+            continue
+        raise TypeError(f"{name} must be a number, got {value!r}")
 
 
 class Certified(Nested):
