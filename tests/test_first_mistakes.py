@@ -25,7 +25,7 @@ def test_a_C_that_is_no_number(C: object) -> None:
     [
         (bridle.LinearSVC, "tol"), (bridle.LinearSVC, "max_iter"), (bridle.LinearSVC, "n_jobs"),
         (bridle.LinearSVR, "epsilon"), (bridle.SVC, "C"), (bridle.SVC, "gamma"),
-        (bridle.SVC, "degree"), (bridle.LogisticRegression, "C"), (bridle.NuSVC, "nu"),
+        (bridle.SVC, "degree"), (bridle.LogisticRegression, "C"), (bridle.OneClassSVM, "nu"),
         (bridle.QuantileRegressor, "quantile"), (bridle.Ridge, "tol"),
     ],
 )  # fmt: skip

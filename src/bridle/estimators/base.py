@@ -40,8 +40,8 @@ LARGEST_C = 1e10
 
 # Parameters that are numbers, wherever they occur; None where that is the default.
 NUMBERS = (
-    "C", "tol", "max_iter", "max_seconds", "epsilon", "intercept_scaling", "nu", "quantile", "degree",
-    "coef0", "n_threads", "n_jobs",
+    "C", "tol", "max_iter", "max_seconds", "epsilon", "intercept_scaling",
+    "nu", "quantile", "degree", "coef0", "n_threads", "n_jobs",
 )  # fmt: skip
 
 # What may help, by how a fit ended. Whom a callback or Ctrl-C has ended needs no advice.
