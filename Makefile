@@ -56,12 +56,13 @@ lint: $(VENV)/.built $(VENV)/.tools
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 
-# What only a release needs: workflows, citation, metadata.
+# What only a release needs: workflows, citation, metadata, the conda recipe.
 lint-release: $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --group release
 	$(BIN)/zizmor --offline --min-severity medium .github/workflows
 	$(BIN)/cffconvert --validate
 	$(BIN)/validate-pyproject pyproject.toml
+	$(BIN)/python .ci/recipe
 
 format: $(VENV)/.tools
 	$(BIN)/ruff check --fix .
