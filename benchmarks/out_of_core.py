@@ -5,15 +5,17 @@
 
 The corpus is written as an Arrow file. Then, for a disk that is read and for one that is cached:
 
-    read        seconds to read the file once, as fast as two threads can
+    read        seconds to read the file once, in order: by one thread or by two, which is faster
     streamed    `bridle train --memory`: seconds, epochs, passes over the file, peak memory
-    in memory   the same problem with all rows in memory (dcd): seconds to solve and certify
+    in_memory   the same problem with all rows in memory (dcd): seconds to solve and certify
 
-Where the disk is to be read, the file is dropped from the system's cache before each time that it
-is read, by the training, too. The ratio is streamed / max(epochs x read, in memory). All take
-turns, round after round; the medians of rounds are printed, with the least and the most of the
-ratios. --compact: the rows are trained on from a
-compact file, too; `read` is that of the plain one, and `bytes` how much of it that file takes.
+times_reads is streamed / (epochs x read), ratio is streamed / max(epochs x read, in_memory): from
+the cache, reading takes less than the arithmetic. Where the disk is to be read, the file is dropped
+from the system's cache before each time that it is read, by the training, too; that takes time of
+its own, which is not counted. All take turns, round after round; the medians of rounds are printed,
+with the least and the most of the ratios. --compact: the rows are trained on from a compact file,
+too; its ratio is to the reads of the plain one, times_own_reads to its own, and `bytes` is how much
+of the plain one it takes.
 """
 
 from __future__ import annotations
@@ -46,22 +48,31 @@ print(time.perf_counter() - began, solution.epochs)
 """
 
 
-# The command line, with a file that the system's cache forgets before each pass over it.
-FORGETFUL = """
-import os, sys
+# The command line, which counts the passes over the file; if "cold" is asked for, the system's
+# cache forgets the file before each of them, and how long that took is told.
+WATCHED = """
+import json, os, sys, time
 from bridle.cli import main
 from bridle.rows.disk.ranges import DiskRows
-read_ahead = DiskRows._read_ahead
-def forgetting(self, *given):
-    os.posix_fadvise(self.source._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    return read_ahead(self, *given)
-DiskRows._read_ahead = forgetting
-main()
+read_ahead, cold = DiskRows._read_ahead, sys.argv.pop(1) == "cold"
+seen = {"passes": 0.0, "forgetting": 0.0}
+def watching(self, numbers, make):
+    seen["passes"] += len(numbers) / len(self)
+    if cold:
+        began = time.perf_counter()
+        os.posix_fadvise(self.source._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        seen["forgetting"] += time.perf_counter() - began
+    return read_ahead(self, numbers, make)
+DiskRows._read_ahead = watching
+try:
+    main()
+finally:
+    print(json.dumps(seen), file=sys.stderr)
 """
 
 
-def read_once(path: Path, cold: bool) -> float:
-    """Seconds for two threads to read the file in pieces of 4 MiB."""
+def read_once(path: Path, cold: bool, n_threads: int) -> float:
+    """Seconds to read the file in order, in pieces of 4 MiB."""
     descriptor, size, piece = os.open(path, os.O_RDONLY), path.stat().st_size, 4 << 20
     if cold:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -73,7 +84,7 @@ def read_once(path: Path, cold: bool) -> float:
         os.preadv(descriptor, [local.buffer], begin)
 
     began = time.perf_counter()
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(read, range(0, size, piece)))
     seconds = time.perf_counter() - began
     os.close(descriptor)
@@ -82,14 +93,14 @@ def read_once(path: Path, cold: bool) -> float:
 
 def train(path: Path, memory: str, gap: float, folder: Path, cold: bool) -> dict[str, Any]:
     command = [
-        sys.executable, *(["-c", FORGETFUL] if cold else ["-m", "bridle.cli"]), "train", str(path),
+        sys.executable, "-c", WATCHED, "cold" if cold else "cached", "train", str(path),
         str(folder / "model"), "--memory", memory, "--gap", str(gap), "--json",
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, check=False)
     if run.returncode not in (0, 3):
         raise SystemExit(run.stderr.decode())
     report: dict[str, Any] = json.loads(run.stdout)
-    return report
+    return report | json.loads(run.stderr.splitlines()[-1])
 
 
 def processor_seconds() -> float:
@@ -98,28 +109,42 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def solve_in_memory(path: Path, gap: float) -> tuple[float, float]:
+    """Seconds and epochs."""
+    command = [sys.executable, "-c", IN_MEMORY, str(path), str(gap)]
+    run = subprocess.run(command, capture_output=True, check=True)
+    seconds, epochs = map(float, run.stdout.split())
+    return seconds, epochs
+
+
 def measure(path: Path, options: Any, folder: Path, cold: bool) -> dict[str, Any]:
     """One round: what is compared, one after the other."""
     if not cold:
-        path.read_bytes()
-    read = [read_once(path, cold)]
+        read_once(path, cold, 2)
+    read = {n: [read_once(path, cold, n)] for n in (1, 2)}
     began = processor_seconds()
     report = train(path, options.memory, options.gap, folder, cold)
     processor = processor_seconds() - began
-    read.append(read_once(path, cold))
-    command = [sys.executable, "-c", IN_MEMORY, str(path), str(options.gap)]
-    run = subprocess.run(command, capture_output=True, check=True)
-    in_memory, in_memory_epochs = map(float, run.stdout.split())
+    for n, seconds in read.items():
+        seconds.append(read_once(path, cold, n))
+    in_memory, in_memory_epochs = solve_in_memory(path, options.gap)
     return {
-        "read": statistics.mean(read),
+        "read": min(map(statistics.mean, read.values())),
         "epochs": report["epochs"],
+        "passes": report["passes"],
         "gap": report["relative_gap"],
-        "streamed": report["seconds"]["solve"] + report["seconds"]["certify"],
-        "processor": processor,  # the start of the program included
+        "streamed": report["seconds"]["solve"] + report["seconds"]["certify"]
+        - report["forgetting"],
+        "processor": processor,  # the start of the program and the forgetting included
         "in_memory": in_memory,
         "in_memory_epochs": in_memory_epochs,
-        "peak_mb": report["peak_rss_mb"],
-    }
+        "peak_mib": report["peak_rss_mb"],
+    }  # fmt: skip
+
+
+def times_reads(found: dict[str, Any], read: float) -> float:
+    """To reading as often as there were epochs."""
+    return float(found["streamed"] / (found["epochs"] * read))
 
 
 def ratio(found: dict[str, Any], read: float, in_memory: float) -> float:
@@ -166,11 +191,15 @@ def main() -> None:
                 shown: dict[str, Any] = {
                     "file": kind, "disk": "read" if cold else "cached",
                     "bytes": files[kind].stat().st_size / size, **table,
+                    "peak_mib": max(one["peak_mib"] for one in found),
+                    "times_reads": times_reads(table, read),
+                    "times_own_reads": times_reads(table, table["read"]),
                     "ratio": ratio(table, read, in_memory), "least_ratio": of_rounds[0],
                     "most_ratio": of_rounds[-1],
                 }  # fmt: skip
-                print(json.dumps({k: round(v, 4) if isinstance(v, float) else v
-                                  for k, v in shown.items()}), flush=True)  # fmt: skip
+                numbers = {k: float(f"{v:.4g}") if isinstance(v, float) else v
+                           for k, v in shown.items()}  # fmt: skip
+                print(json.dumps(numbers), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from bridle.data import ArrowError, open_arrow, read_arrow, write_arrow
+from bridle.data.arrow import ArrowRows
+from bridle.rows.disk.ranges import _buffer
 
 
 def some_rows(n: int = 300, d: int = 50, dtype: Any = np.float32, seed: int = 0) -> Any:
@@ -43,6 +45,28 @@ def test_what_is_written_is_read_back(path: Path, dtype: Any, batch_bytes: int) 
     assert rows.shape == X.shape
     assert rows.nnz == X.nnz
     assert rows.batch_rows[-1] == len(y)
+
+
+@pytest.mark.parametrize("compact", [None, "exact"])
+def test_a_whole_batch_is_read_in_one_piece(
+    compact: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of one is not, nor one without a buffer: the rows are the same."""
+    X, y = some_rows()
+    X.data = np.round(X.data, 2)
+    write_arrow(path, X, y, weight=np.arange(300.0), batch_bytes=10_000, compact=compact)
+    rows, reads = open_arrow(path), []
+    read = ArrowRows._read
+    monkeypatch.setattr(ArrowRows, "_read", lambda *given: (reads.append(1), read(*given)))
+    for most in (1 << 20, 6_000):
+        for part in rows.ranges(most):
+            reads.clear()
+            batch = rows.load(part, _buffer(rows.range_bytes(part)))
+            assert len(reads) == (1 if part.n_rows == rows.batch(part.batch).n_rows else 6)
+            for found in (batch, rows.load(part)):
+                assert (X[batch.rows] != found.X).nnz == 0
+                assert np.array_equal(found.y, y[batch.rows])
+                assert np.array_equal(found.weight, np.arange(300.0)[batch.rows])
 
 
 def test_batches_are_views_of_the_file_and_loads_are_not(path: Path) -> None:

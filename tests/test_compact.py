@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,17 @@ def test_no_bit_is_lost(dtype: Any, width: int, batch_bytes: int, tmp_path: Path
         assert np.array_equal(batch.X.toarray(), X[batch.rows].toarray())
         assert np.array_equal(batch.y, y[batch.rows])
         assert np.array_equal(batch.weight, weight[batch.rows])
+
+
+def test_memory_is_for_rows(tmp_path: Path) -> None:
+    """To open one does not load pandas, as pyarrow likes to: that is 50 MB of what is allowed."""
+    X, y = make_corpus(50, seed=0)
+    write_arrow(tmp_path / "rows.arrow", X, y, compact="float16")
+    code = "import sys, bridle.data; bridle.data.read_arrow(sys.argv[1]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, str(tmp_path / "rows.arrow")]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pyarrow" in loaded
+    assert "pandas" not in loaded
 
 
 def test_bytes(tmp_path: Path) -> None:

@@ -47,11 +47,13 @@ __all__ = ["ArrowError", "ArrowRows", "Batch", "open_arrow", "read_arrow"]
 StrPath = str | os.PathLike[str]
 
 FORMAT, COMPACT_FORMAT = 1, 2
-BATCH_BYTES = 16 << 20  # of a batch that we write, about
+# Of a batch that we write, about: rows on disk are then read in whole batches, each in one piece.
+BATCH_BYTES = 2 << 20
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _MOST_FEATURES = 2**31 - 1
 _ALIGNMENT = 64  # of arrays in a buffer
+_MOST_LOST = 6 * _ALIGNMENT  # between the arrays of a batch that are read in one piece
 _MAGIC = 8  # bytes before the first schema
 _METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
 LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
@@ -197,9 +199,14 @@ class _Room:
         """One that nothing has been written to."""
         if self._buffer is None:
             return np.empty(count, dtype)
-        place = self._buffer[self._used : self._used + count * dtype.itemsize]
-        self._used += len(place) + -len(place) % _ALIGNMENT
-        return np.frombuffer(place, dtype)
+        return np.frombuffer(self.bytes(count * dtype.itemsize), dtype)
+
+    def bytes(self, count: int, past: int = 0) -> memoryview:
+        """Of the buffer, from so many bytes past a multiple of _ALIGNMENT on."""
+        assert self._buffer is not None
+        begin = self._used + past
+        self._used = begin + count + -(begin + count) % _ALIGNMENT
+        return self._buffer[begin : begin + count]
 
 
 class ArrowRows:
@@ -304,7 +311,12 @@ class ArrowRows:
         if dictionary.null_count or len(dictionary) > MOST_VALUES:
             raise ValueError("damaged: the dictionary of values")
         if self._known is None:
-            self._known = np.array(dictionary.to_numpy(zero_copy_only=False), self.dtype)
+            # Not by pyarrow's to_numpy, which loads pandas: 50 MB of what is allowed.
+            count, room = dictionary.offset + len(dictionary), dictionary.buffers()[1]
+            if count and room is None:
+                raise ValueError("damaged: the dictionary of values")
+            found = np.frombuffer(room if count else b"", self.dtype, count)
+            self._known = found[dictionary.offset :].copy()
         if len(dictionary) != len(self._known):
             raise ValueError("has a dictionary of values of its own")
 
@@ -351,9 +363,9 @@ class ArrowRows:
         return self._as_gaps or self._known is not None
 
     @property
-    def batch_bytes(self) -> NDArray[np.int64]:
-        """The size of each batch in the file."""
-        return np.array([spans.end - spans.begin for spans in self._spans], np.int64)
+    def bytes_in_memory(self) -> int:
+        """The size of all batches, unpacked."""
+        return sum(map(self._unpacked_bytes, self._spans))
 
     def __len__(self) -> int:
         return self.n_batches
@@ -382,9 +394,12 @@ class ArrowRows:
         Nothing of it stays mapped. The buffer must have `range_bytes(rows)` bytes.
         """
         part = self._whole(rows) if isinstance(rows, int) else rows
-        room = _Room(buffer)
+        spans, room = self._spans[part.batch], _Room(buffer)
+        piece = self._in_one_piece(part, room) if buffer is not None else None
 
         def read(span: Span, some: slice) -> NDArray[Any]:
+            if piece is not None:
+                return span.view(piece, spans.begin)[some]
             begin, end, _ = some.indices(span.count)
             found = room.array(end - begin, span.dtype)
             position = span.position + begin * span.dtype.itemsize
@@ -392,11 +407,24 @@ class ArrowRows:
             return found
 
         return self._assemble(
-            part, read, self._spans[part.batch], slice(part.begin, part.end),
-            slice(part.begin, part.end + 1),
+            part, read, spans, slice(part.begin, part.end), slice(part.begin, part.end + 1),
             slice(part.first_index, part.first_index + part.n_indices),
             slice(part.first_value, part.first_value + part.nnz), room,
         )  # fmt: skip
+
+    def _in_one_piece(self, part: RowRange, room: _Room) -> memoryview | None:
+        """A whole batch whose arrays lie side by side, as ours do: a disk is asked once for it."""
+        spans = self._spans[part.batch]
+        all_of_it = part.n_rows, part.n_indices, part.nnz
+        lost = spans.end - spans.begin - sum(span.end - span.position for span in spans.all)
+        if (
+            all_of_it != (spans.n_rows, spans.columns.count, spans.values.count)
+            or lost > _MOST_LOST
+        ):
+            return None
+        piece = room.bytes(spans.end - spans.begin, spans.begin % _ALIGNMENT)
+        self._read(part.batch, spans.begin, piece)
+        return piece
 
     def expect_reads(self, *, in_order: bool) -> None:
         """Tell the system how rows will be loaded: what to read ahead on its own, if anything."""

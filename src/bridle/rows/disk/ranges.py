@@ -65,7 +65,7 @@ class DiskRows:
     ) -> None:
         self.source, self.constant = source, constant
         self.n_threads = check_threads(n_threads)
-        self.ranges = source.ranges(_range_bytes(int(source.batch_bytes.sum())))
+        self.ranges = source.ranges(_range_bytes(source.bytes_in_memory))
         self.sizes = np.array([source.range_bytes(rows) for rows in self.ranges], np.int64)
         self.plan = self._without_copies = None
         if memory is not None:
