@@ -19,7 +19,10 @@ from bridle.data import (
     write_npz,
     write_svmlight,
 )
+from bridle.data.arrow_writing import RowWriter
+from bridle.data.compact import Packing
 from bridle.data.convert import svmlight_to_arrow
+from bridle.data.factored import Factors
 from bridle.data.reading import Wanted
 from bridle.data.sequences import Template, read_columns, read_svmhmm, read_template
 from bridle.exchange import export_model, import_model
@@ -51,6 +54,7 @@ class Readers:
         write_arrow(folder / "a.arrow", X, y, batch_bytes=200)
         write_arrow(folder / "b.arrow", X, y, qid=np.arange(12) // 4, weight=np.ones(12))
         write_arrow(folder / "ac.arrow", X, y, batch_bytes=200, compact="exact")
+        self._write_factored(folder / "af.arrow", X.astype(np.float32), y)
         text = (folder / "a.svm").read_bytes()
         self.seeds: list[tuple[str, bytes]] = [
             *((path.suffix, path.read_bytes()) for path in sorted(folder.glob("[ab]*.*"))),
@@ -61,6 +65,18 @@ class Readers:
             (".template", TEMPLATE.encode()), (".trees", TREES.encode()),
             *((".text", model) for model in self._text_models(X, y)),
         ]  # fmt: skip
+
+    @staticmethod
+    def _write_factored(path: Path, X: Any, y: Any) -> None:
+        """With factors that so few rows would not be given."""
+        factors = Factors(np.linspace(0.5, 1, X.shape[1], dtype=np.float32), np.array([0.5, 1.0]))
+        packing = Packing("exact", gaps=True, numbers=False, factors=factors)
+        with open(path, "wb") as file:
+            writer = RowWriter(file, dtype=X.dtype, packing=packing)
+            values = factors.columns[X.indices]
+            values[:3] = X.data[:3]
+            writer.write(X.indptr, X.indices, values, y)
+            writer.finish(X.shape[1], zero_based=False)
 
     def make(self, rng: random.Random) -> dict[str, Any]:
         """Mutated from a good one, or, now and then, the good one."""

@@ -538,7 +538,7 @@ def test_offsets_beyond_32_bits() -> None:
     columns = Span(huge.end, np.dtype(np.int32), 3 * width)
     label = Span(columns.end, np.dtype(np.float64), n)
     assert columns.end > 2**35
-    rows._as_gaps, rows._known = False, None
+    rows._as_gaps, rows._known, rows._factors = False, None, None
     rows._spans = [_Spans(n, label, None, None, offsets, columns, offsets, huge)]
     rows._read = (
         lambda k, begin, memory: memory.__setitem__(  # type: ignore[method-assign]

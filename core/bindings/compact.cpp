@@ -1,6 +1,6 @@
 #include "bindings.hpp"
 
-#include "rows/compact.hpp"
+#include "rows/factored.hpp"
 
 namespace bridle {
 namespace {
@@ -64,6 +64,40 @@ template <class Column> void bind_gaps(nb::module_ &m) {
         "Gaps of 16 bits between the columns of each row, and their offsets; None if more.");
 }
 
+template <class Column>
+nb::object factors(Vector<int64_t> offsets, Vector<Column> columns, Vector<float> values,
+                   Vector<float> of_columns, Vector<double> few) {
+  Factored found = [&] {
+    const nb::gil_scoped_release release;
+    return factored(span_of(offsets), span_of(columns), span_of(values),
+                    {span_of(of_columns), span_of(few)});
+  }();
+  return nb::make_tuple(to_numpy(std::move(found.scale)), to_numpy(std::move(found.codes)),
+                        to_numpy(std::move(found.rest_offsets)), to_numpy(std::move(found.rest)));
+}
+
+template <class Column>
+void products(Vector<int64_t> offsets, Vector<uint16_t> codes, Vector<Column> columns,
+              Vector<double> scale, Vector<int64_t> rest_offsets, Vector<float> rest,
+              Vector<float> of_columns, Vector<double> few, MutableVector<float> out) {
+  const nb::gil_scoped_release release;
+  values_of_factors(span_of(offsets), span_of(codes), span_of(columns), span_of(scale),
+                    span_of(rest_offsets), span_of(rest), {span_of(of_columns), span_of(few)},
+                    span_of(out));
+}
+
+template <class Column> void bind_factors(nb::module_ &m) {
+  m.def("factored", &factors<Column>, nb::arg("offsets").noconvert(),
+        nb::arg("columns").noconvert(), nb::arg("values").noconvert(),
+        nb::arg("of_columns").noconvert(), nb::arg("few").noconvert(),
+        "The scale of each row, a code for each value, and what is in no code, row by row.");
+  m.def("values_of_factors", &products<Column>, nb::arg("offsets").noconvert(),
+        nb::arg("codes").noconvert(), nb::arg("columns").noconvert(), nb::arg("scale").noconvert(),
+        nb::arg("rest_offsets").noconvert(), nb::arg("rest").noconvert(),
+        nb::arg("of_columns").noconvert(), nb::arg("few").noconvert(), nb::arg("out").noconvert(),
+        "The values again.");
+}
+
 } // namespace
 
 void bind_compact(nb::module_ &m) {
@@ -72,6 +106,8 @@ void bind_compact(nb::module_ &m) {
   m.def("columns_of_gaps", &columns, nb::arg("gap_offsets").noconvert(),
         nb::arg("gaps").noconvert(), nb::arg("offsets").noconvert(), nb::arg("n_features"),
         nb::arg("out").noconvert(), "The columns of rows: as many as they have values.");
+  bind_factors<int32_t>(m);
+  bind_factors<int64_t>(m);
   bind_values<float>(m);
   bind_values<double>(m);
 }

@@ -16,7 +16,8 @@ The schema's metadata says ``bridle.format`` (1), ``bridle.n_features`` and ``br
 too: its width is then the largest column that occurs.
 
 A compact file (``bridle.format`` 2) has gaps instead of indices, and numbers of values where these
-are few: see `bridle.data.compact`. It is smaller, and unpacked when it is read.
+are few: see `bridle.data.compact`. It is smaller, and unpacked when it is read. One with factors of
+its values (3) has ``scale``, ``codes`` and ``rest`` instead of values: see `bridle.data.factored`.
 
 The file is mapped, not loaded: the arrays of a batch are views of the file, and together they are a
 CSR matrix. Nothing in them is trusted: offsets are checked when a batch is looked at, columns and
@@ -35,6 +36,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from bridle import _core
 from bridle.data.compact import MOST_VALUES, Packing
+from bridle.data.factored import COLUMNS as COLUMN_FACTORS
+from bridle.data.factored import FEW, Factors
 from bridle.matrix.csr import check_csr
 from numpy.typing import NDArray
 
@@ -46,7 +49,7 @@ __all__ = ["ArrowError", "ArrowRows", "Batch", "open_arrow", "read_arrow"]
 
 StrPath = str | os.PathLike[str]
 
-FORMAT, COMPACT_FORMAT = 1, 2
+FORMAT, COMPACT_FORMAT, FACTORED_FORMAT = 1, 2, 3
 # Of a batch that we write, about: rows on disk are then read in whole batches, each in one piece.
 BATCH_BYTES = 2 << 20
 _FLOATS = ("float32", "float64")
@@ -55,7 +58,9 @@ _MOST_FEATURES = 2**31 - 1
 _ALIGNMENT = 64  # of arrays in a buffer
 _MOST_LOST = 6 * _ALIGNMENT  # between the arrays of a batch that are read in one piece
 _MAGIC = 8  # bytes before the first schema
-_METADATA = (b"bridle.format", b"bridle.n_features", b"bridle.zero_based")
+_METADATA = (
+    b"bridle.format", b"bridle.n_features", b"bridle.zero_based", COLUMN_FACTORS, FEW
+)  # fmt: skip
 LATE = ("bridle.n_features", "bridle.zero_based")  # what is known when all rows were seen
 AS_THEY_ARE = Packing.of(None)
 DIGITS = 20  # of the places that are kept for these
@@ -142,7 +147,10 @@ class Span:
 
 @dataclass(frozen=True)
 class _Spans:
-    """Where the arrays of one batch are. columns: or gaps. values: or their numbers."""
+    """Where the arrays of one batch are. columns: or gaps. values: or their numbers, or codes.
+
+    scale, rest_offsets, rest: with these codes.
+    """
 
     n_rows: int
     label: Span
@@ -152,16 +160,23 @@ class _Spans:
     columns: Span
     value_offsets: Span
     values: Span
+    scale: Span | None = None
+    rest_offsets: Span | None = None
+    rest: Span | None = None
 
     @property
     def by_row(self) -> list[Span]:
         """With an entry for each row, or one more."""
-        spans = (self.label, self.qid, self.weight, self.index_offsets, self.value_offsets)
+        spans = (
+            self.label, self.qid, self.weight, self.index_offsets, self.value_offsets, self.scale,
+            self.rest_offsets,
+        )  # fmt: skip
         return [span for span in spans if span is not None]
 
     @property
     def all(self) -> list[Span]:
-        return [span for span in (*self.by_row, self.columns, self.values) if span.count > 0]
+        inside = self.columns, self.values, self.rest
+        return [span for span in (*self.by_row, *inside) if span is not None and span.count > 0]
 
     @property
     def begin(self) -> int:
@@ -183,6 +198,8 @@ class RowRange:
     first_value: int
     n_indices: int  # or gaps
     nnz: int
+    first_rest: int = 0  # of the values by themselves
+    n_rest: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -253,11 +270,7 @@ class ArrowRows:
             raise ArrowError(
                 f"{self.path}: not a complete Arrow file: {_first_line(error)}"
             ) from error
-        self._as_gaps = "indices" not in schema.names
-        self.dtype, self._known = _numpy_dtype(schema.field("values").type.value_type), None
-        self.column_dtype: np.dtype[Any] = np.dtype(np.int32)
-        if not self._as_gaps:
-            self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
+        self._note_kinds(schema, metadata)
         self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
         self._spans = []
         for k in range(n_batches):
@@ -275,6 +288,22 @@ class ArrowRows:
         if self.n_features == 0:
             raise ArrowError(f"{self.path}: has no features")
 
+    def _note_kinds(self, schema: Any, metadata: dict[bytes, bytes]) -> None:
+        """How the columns and the values of rows are written."""
+        self._as_gaps = "indices" not in schema.names
+        self._known, self._factors = None, None
+        self._values_name = "values" if "values" in schema.names else "codes"
+        if self._values_name == "codes":
+            try:
+                self._factors = Factors.of(metadata)
+            except ValueError as error:
+                raise ArrowError(f"{self.path}: the factors of its values: {error}") from error
+        numbers = schema.field("rest" if self._factors else "values")
+        self.dtype = _numpy_dtype(numbers.type.value_type)
+        self.column_dtype: np.dtype[Any] = np.dtype(np.int32)
+        if not self._as_gaps:
+            self.column_dtype = _numpy_dtype(schema.field("indices").type.value_type)
+
     def _locate(self, reader: Any, k: int, base: int) -> _Spans:
         """Where batch k is in the file; reads its header and nothing else of it."""
         pa = pyarrow_module()
@@ -284,15 +313,20 @@ class ArrowRows:
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
             raise self.error(k, f"damaged: {_first_line(error)}") from error
         for name in batch.schema.names:
-            if name in COLUMNS and batch.column(name).null_count:
+            known = name in COLUMNS or (self._factors is not None and name in IN_CODES)
+            if known and batch.column(name).null_count:
                 raise self.error(k, f"column {name} has missing values")
         spans = _SpanFinder(base, len(self._map))
         try:
             n = batch.num_rows
             name = "gaps" if self._as_gaps else "indices"
             index_offsets, columns = spans.of_list(batch.column(name))
-            value_offsets, values = spans.of_list(batch.column("values"))
-            self._note(getattr(batch.column("values").values, "dictionary", None))
+            value_offsets, values = spans.of_list(batch.column(self._values_name))
+            self._note(getattr(batch.column(self._values_name).values, "dictionary", None))
+            coded: tuple[Span | None, ...] = None, None, None
+            if self._factors is not None:
+                rest = spans.of_list(batch.column("rest"))
+                coded = spans.of_numbers(batch.column("scale")), *rest
             return _Spans(
                 n_rows=n,
                 label=spans.of_numbers(batch.column("label")),
@@ -300,6 +334,7 @@ class ArrowRows:
                 weight=spans.of_numbers(batch.column("weight")) if self.has_weight else None,
                 index_offsets=index_offsets, columns=columns,
                 value_offsets=value_offsets, values=values,
+                scale=coded[0], rest_offsets=coded[1], rest=coded[2],
             )  # fmt: skip
         except ValueError as error:
             raise self.error(k, str(error)) from error
@@ -335,10 +370,10 @@ class ArrowRows:
                     )
             return widest + 1
         version = metadata.get(b"bridle.format", b"?").decode("ascii", "replace")
-        if version not in (str(FORMAT), str(COMPACT_FORMAT)):
+        if version not in map(str, (FORMAT, COMPACT_FORMAT, FACTORED_FORMAT)):
             raise ArrowError(
                 f"{self.path}: written in format {version} of bridle; this version reads {FORMAT} "
-                f"and {COMPACT_FORMAT}"
+                f"to {FACTORED_FORMAT}"
             )
         if not (text.isdigit() and len(text) <= DIGITS and int(text) <= _MOST_FEATURES):
             raise ArrowError(f"{self.path}: the number of features is {text!r:.40}")
@@ -360,7 +395,7 @@ class ArrowRows:
     @property
     def compact(self) -> bool:
         """Whether rows are unpacked when they are read."""
-        return self._as_gaps or self._known is not None
+        return self._as_gaps or self._known is not None or self._factors is not None
 
     @property
     def bytes_in_memory(self) -> int:
@@ -385,7 +420,7 @@ class ArrowRows:
         some, ends = slice(rows.begin, rows.end), slice(rows.begin, rows.end + 1)
         return self._assemble(
             rows, lambda span, part: span.view(self._map, 0)[part], spans, some, ends,
-            slice(None), slice(None), _Room(None),
+            slice(None), slice(None), slice(None), _Room(None),
         )  # fmt: skip
 
     def load(self, rows: int | RowRange, buffer: memoryview | None = None) -> Batch:
@@ -409,18 +444,17 @@ class ArrowRows:
         return self._assemble(
             part, read, spans, slice(part.begin, part.end), slice(part.begin, part.end + 1),
             slice(part.first_index, part.first_index + part.n_indices),
-            slice(part.first_value, part.first_value + part.nnz), room,
+            slice(part.first_value, part.first_value + part.nnz),
+            slice(part.first_rest, part.first_rest + part.n_rest), room,
         )  # fmt: skip
 
     def _in_one_piece(self, part: RowRange, room: _Room) -> memoryview | None:
         """A whole batch whose arrays lie side by side, as ours do: a disk is asked once for it."""
         spans = self._spans[part.batch]
-        all_of_it = part.n_rows, part.n_indices, part.nnz
+        used = part.n_rows, part.n_indices, part.nnz, part.n_rest
+        there = spans.n_rows, spans.columns.count, spans.values.count, _count(spans.rest)
         lost = spans.end - spans.begin - sum(span.end - span.position for span in spans.all)
-        if (
-            all_of_it != (spans.n_rows, spans.columns.count, spans.values.count)
-            or lost > _MOST_LOST
-        ):
+        if used != there or lost > _MOST_LOST:
             return None
         piece = room.bytes(spans.end - spans.begin, spans.begin % _ALIGNMENT)
         self._read(part.batch, spans.begin, piece)
@@ -456,9 +490,9 @@ class ArrowRows:
         needed += rows.n_indices * spans.columns.dtype.itemsize
         if self._as_gaps:
             needed += rows.nnz * self.column_dtype.itemsize
-        if self._known is not None:
-            needed += rows.nnz * self.dtype.itemsize
-        return needed + (8 + 2 * self.compact) * _ALIGNMENT
+        if self._known is not None or self._factors is not None:
+            needed += (rows.nnz + rows.n_rest) * self.dtype.itemsize
+        return needed + (8 + 6 * self.compact) * _ALIGNMENT
 
     def row(self, i: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The columns, the values and the label of one row, read from the file."""
@@ -492,6 +526,9 @@ class ArrowRows:
         spans = self._spans[k]
         indices = self._entries(k, spans.index_offsets, cuts, spans.columns.count, "indices")
         values = self._entries(k, spans.value_offsets, cuts, spans.values.count, "values")
+        rest = [0] * len(cuts)
+        if spans.rest_offsets is not None:
+            rest = self._entries(k, spans.rest_offsets, cuts, _count(spans.rest), "rest")
         if not self._as_gaps and indices[-1] - indices[0] != values[-1] - values[0]:
             self._offsets_of(k)  # says in which row
         return [
@@ -503,6 +540,8 @@ class ArrowRows:
                 values[i],
                 indices[i + 1] - indices[i],
                 values[i + 1] - values[i],
+                rest[i],
+                rest[i + 1] - rest[i],
             )
             for i, (begin, end) in enumerate(pairwise(cuts.tolist()))
         ]
@@ -539,7 +578,7 @@ class ArrowRows:
 
     def _assemble(
         self, rows: RowRange, read: Any, spans: _Spans, some: slice, ends: slice,
-        indices: slice, entries: slice, room: _Room,
+        indices: slice, entries: slice, alone: slice, room: _Room,
     ) -> Batch:  # fmt: skip
         """A batch of the arrays that `read` gives, its offsets checked."""
         k = rows.batch
@@ -558,6 +597,9 @@ class ArrowRows:
         self._same_lengths(k, rows.begin, offsets, other)
         if self._known is not None:
             values = self._values(k, values, self._known, room)
+        if self._factors is not None:
+            held = read(spans.scale, some), read(spans.rest_offsets, ends), read(spans.rest, alone)
+            values = self._products(rows, offsets, values, columns, held, room)
         return Batch(
             number=k, first_row=int(self.batch_rows[k]) + rows.begin, offsets=offsets,
             columns=columns, values=values, labels=read(spans.label, some),
@@ -585,6 +627,24 @@ class ArrowRows:
         values = room.array(len(codes), self.dtype)
         try:
             _core.compact.values_of_codes(codes, known, values)
+        except ValueError as error:
+            raise self.error(k, str(error)) from error
+        return values
+
+    def _products(
+        self, rows: RowRange, offsets: NDArray[np.int64], codes: NDArray[Any],
+        columns: NDArray[Any], held: tuple[NDArray[Any], ...], room: _Room,
+    ) -> NDArray[Any]:  # fmt: skip
+        """What these codes stand for. held: the scale, and the offsets and values of the rest."""
+        assert self._factors is not None
+        k, (scale, ends, rest) = rows.batch, held
+        values = room.array(len(codes), self.dtype)
+        rest_offsets = self._offsets(k, ends, rows.first_rest, len(rest), "rest")
+        try:
+            _core.compact.values_of_factors(
+                offsets, codes, columns, scale, rest_offsets, rest, self._factors.columns,
+                self._factors.few, values,
+            )  # fmt: skip
         except ValueError as error:
             raise self.error(k, str(error)) from error
         return values
@@ -726,16 +786,22 @@ def _joined(rows: ArrowRows) -> Any:
     return X, y, queries, weight
 
 
+def _count(span: Span | None) -> int:
+    return 0 if span is None else span.count
+
+
 COLUMNS = ("label", "qid", "weight", "indices", "gaps", "values")
+IN_CODES = ("scale", "codes", "rest")  # instead of values
 
 
 def _check_schema(schema: Any, path: str) -> None:
     pa = pyarrow_module()
     names = schema.names
+    in_codes = "codes" in names and "values" not in names
     wanted = (
         "label",
         "gaps" if "gaps" in names and "indices" not in names else "indices",
-        "values",
+        *(IN_CODES if in_codes else ("values",)),
     )
     missing = [name for name in wanted if name not in names]
     if missing:
@@ -747,9 +813,13 @@ def _check_schema(schema: Any, path: str) -> None:
         raise ArrowError(f"{path}: two columns have the same name")
     numbers = {
         "label": (*_FLOATS, *_INTEGERS), "qid": _INTEGERS, "weight": (*_FLOATS, *_INTEGERS),
+        "scale": ("float64",),
     }  # fmt: skip
-    inside = {"indices": ("int32", "int64"), "gaps": ("uint16",), "values": _FLOATS}
-    for name in COLUMNS:
+    inside = {
+        "indices": ("int32", "int64"), "gaps": ("uint16",), "values": _FLOATS,
+        "codes": ("uint16",), "rest": ("float32",),
+    }  # fmt: skip
+    for name in (*COLUMNS, *(IN_CODES if in_codes else ())):
         if name not in names:
             continue
         kind = schema.field(name).type

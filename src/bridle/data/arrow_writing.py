@@ -12,6 +12,7 @@ from bridle.data.arrow import (
     BATCH_BYTES,
     COMPACT_FORMAT,
     DIGITS,
+    FACTORED_FORMAT,
     FORMAT,
     LATE,
     StrPath,
@@ -43,21 +44,25 @@ class RowWriter:
         fields = [("label", pa.float64())]
         fields += [("qid", pa.int64())] if qid else []
         fields += [("weight", pa.float64())] if weight else []
+        fields += [("scale", pa.float64())] if packing.factors else []
         kind = pa.from_numpy_dtype(dtype)
-        inside = {
-            "gaps" if packing.gaps else "indices": pa.uint16() if packing.gaps else pa.int32(),
-            "values": pa.dictionary(pa.uint16(), kind) if packing.numbers else kind,
-        }
+        inside = {"gaps": pa.uint16()} if packing.gaps else {"indices": pa.int32()}
+        if packing.factors:
+            inside |= {"codes": pa.uint16(), "rest": kind}
+        else:
+            inside["values"] = pa.dictionary(pa.uint16(), kind) if packing.numbers else kind
+        as_list = pa.list_ if packing.factors else pa.large_list
         fields += [
-            (name, pa.large_list(pa.field("item", kind, nullable=False)))
-            for name, kind in inside.items()
+            (name, as_list(pa.field("item", kind, nullable=False))) for name, kind in inside.items()
         ]
         self._places = {name: os.urandom(DIGITS // 2).hex().encode() for name in LATE}
+        self._factors = packing.factors.metadata() if packing.factors else {}
         self._schema = pa.schema(
             [pa.field(name, kind, nullable=False) for name, kind in fields],
             {
-                "bridle.format": str(COMPACT_FORMAT if packing != AS_THEY_ARE else FORMAT),
-                **self._places,
+                b"bridle.format": str(_format_of(packing)).encode(),
+                **{name.encode(): place for name, place in self._places.items()},
+                **self._factors,
             },
         )
         # A batch brings the values that are new in it.
@@ -73,43 +78,60 @@ class RowWriter:
         """One batch: rows offsets[i]..offsets[i + 1] of columns and values."""
         pa = pyarrow_module()
         begin, end = int(offsets[0]), int(offsets[-1])
-        ends, columns = np.asarray(offsets, np.int64) - begin, columns[begin:end]
-        given = {"label": labels, "qid": qid, "weight": weight}
-        lists = {"values": (ends, self._values(values[begin:end]))}
+        ends = np.asarray(offsets, np.int64) - begin
+        columns = np.ascontiguousarray(columns[begin:end])
+        values = np.ascontiguousarray(self._packer.rounded(values[begin:end]))
+        self.n_rows += len(labels)
+        packed = self._values(ends, columns, values)
+        if packed is None:
+            return
+        given = {"label": labels, "qid": qid, "weight": weight, **packed}
         if self._packer.packing.gaps:
             gap_ends, gaps = self._packer.gaps(ends, columns)
-            lists["gaps"] = gap_ends, pa.array(gaps)
+            given["gaps"] = gap_ends, pa.array(gaps)
         else:
-            lists["indices"] = ends, pa.array(columns, pa.int32())
+            given["indices"] = ends, pa.array(columns, pa.int32())
         arrays = []
         for field in self._schema:
-            if field.name in given:
-                arrays.append(pa.array(given[field.name], field.type))
+            found = given[field.name]
+            if isinstance(found, tuple):
+                wide = pa.types.is_large_list(field.type)
+                where = pa.array(found[0], pa.int64() if wide else pa.int32())
+                lists = pa.LargeListArray if wide else pa.ListArray
+                arrays.append(lists.from_arrays(where, found[1], type=field.type))
             else:
-                where, inside = lists[field.name]
-                arrays.append(
-                    pa.LargeListArray.from_arrays(pa.array(where), inside, type=field.type)
-                )
+                arrays.append(pa.array(found, field.type))
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self.n_rows += len(labels)
 
-    def _values(self, values: NDArray[Any]) -> Any:
-        """As an array of Arrow's."""
+    def _values(
+        self, ends: NDArray[np.int64], columns: NDArray[Any], values: NDArray[Any]
+    ) -> dict[str, Any] | None:
+        """The columns of the file that hold them; None if this is not how they will be held."""
         pa, packer = pyarrow_module(), self._packer
-        values = packer.rounded(values)
+        if packer.packing.factors is not None:
+            scale, codes, rest_ends, rest = packer.products(ends, columns, values)
+            return {
+                "scale": scale, "codes": (ends, pa.array(codes)),
+                "rest": (rest_ends, pa.array(rest)),
+            }  # fmt: skip
         if not packer.packing.numbers:
-            return pa.array(values)
-        numbers = packer.numbers(values)
-        return pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(packer.known))
+            return {"values": (ends, pa.array(values))}
+        numbers = packer.numbers(ends, columns, values)
+        if numbers is None:
+            return None
+        held = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(packer.known))
+        return {"values": (ends, held)}
 
     def finish(self, n_features: int, zero_based: bool) -> None:
         """Write the footer, and what is known now into the places kept for it."""
+        self._packer.finish()
         self._writer.close()
         self._file.flush()
         size = self._file.tell()
         known = {"bridle.n_features": n_features, "bridle.zero_based": int(zero_based)}
         with open(self._file.name, "rb") as written:
-            head = os.pread(written.fileno(), 1 << 16, 0)
+            long = sum(map(len, self._factors.values()))
+            head = os.pread(written.fileno(), (1 << 16) + long, 0)
             # At the very end: the footer's size in four bytes, and "ARROW1".
             footer = int.from_bytes(os.pread(written.fileno(), 4, size - 10), "little") + 10
             tail = os.pread(written.fileno(), footer, size - footer)
@@ -167,6 +189,12 @@ def write_arrow(
             writer.finish(X.shape[1], zero_based)
 
     Packing.of(compact).found(write)
+
+
+def _format_of(packing: Packing) -> int:
+    if packing.factors is not None:
+        return FACTORED_FORMAT
+    return FORMAT if packing.compact is None else COMPACT_FORMAT
 
 
 def row_blocks(

@@ -3,9 +3,12 @@
 gaps
     From -1 on, each leads to the next column of the row. 0 goes on by 65535, and has no value.
 values
-    Numbers of the different values, where there are no more than 65536 of these; else as they are.
+    Numbers of the different values, where there are no more than 65536 of these.
+scale, codes, rest
+    Instead of values, where these are products: see `bridle.data.factored`. Else as they are.
 
-What packs and unpacks is core/rows/compact.hpp. Nothing that is unpacked is trusted.
+What packs and unpacks is core/rows/compact.hpp and factored.hpp. Nothing that is unpacked is
+trusted.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 import numpy as np
 from bridle import _core
+from bridle.data.factored import SAMPLE, Factors, fitted
 from numpy.typing import NDArray
 
 # "exact": no bit is lost. "float16": values are rounded to 16 bits, of which there are few enough.
@@ -36,11 +40,12 @@ class NotCompactError(Exception):
 
 @dataclass(frozen=True)
 class Packing:
-    """How a file holds its rows. gaps: instead of indices. numbers: instead of values."""
+    """How a file holds its rows. gaps: instead of indices. numbers, factors: instead of values."""
 
     compact: Compact | None
     gaps: bool
     numbers: bool
+    factors: Factors | None = None
 
     @classmethod
     def of(cls, compact: str | None) -> Packing:
@@ -80,11 +85,12 @@ class Packer:
     def __init__(self, packing: Packing, dtype: Any) -> None:
         self.packing = packing
         self.known: NDArray[Any] = np.empty(0, dtype)  # values, in the order in which they came
+        self._sample: list[tuple[NDArray[Any], ...]] | None = None
 
     def gaps(self, offsets: NDArray[np.int64], columns: NDArray[Any]) -> Any:
         """Their offsets, and the gaps between these columns."""
         most = int(MOST_GAPS * len(columns)) + 1
-        found = _core.compact.gaps_of(offsets, np.ascontiguousarray(columns), most)
+        found = _core.compact.gaps_of(offsets, columns, most)
         if found is None:
             raise NotCompactError(replace(self.packing, gaps=False))
         return found
@@ -93,11 +99,39 @@ class Packer:
         """The values that are written."""
         return rounded(values) if self.packing.compact == "float16" else values
 
-    def numbers(self, values: NDArray[Any]) -> NDArray[np.uint16]:
-        """Of these values."""
-        found: Any = _core.compact.codes_of(np.ascontiguousarray(values), self.known)
-        if found is None:
-            raise NotCompactError(replace(self.packing, numbers=False))
-        numbers: NDArray[np.uint16]
-        numbers, self.known = found
-        return numbers
+    def numbers(
+        self, offsets: NDArray[np.int64], columns: NDArray[Any], values: NDArray[Any]
+    ) -> NDArray[np.uint16] | None:
+        """Of these values; None once they are too many: what could be better is looked at."""
+        if self._sample is None:
+            found: Any = _core.compact.codes_of(values, self.known)
+            if found is not None:
+                numbers: NDArray[np.uint16]
+                numbers, self.known = found
+                return numbers
+            self._sample = []
+        self._sample.append((offsets, columns, values))
+        if values.dtype != np.float32 or sum(len(one[2]) for one in self._sample) >= SAMPLE:
+            self.finish()
+        return None
+
+    def finish(self) -> None:
+        """All rows were seen."""
+        if self._sample is None:
+            return
+        offsets, columns, values = zip(*self._sample, strict=True)
+        lengths = np.concatenate([np.diff(ends) for ends in offsets])
+        ends = np.append(0, np.cumsum(lengths))
+        joined, inside = np.concatenate(values), np.concatenate(columns)
+        factors = fitted(ends, inside, joined) if joined.dtype == np.float32 else None
+        raise NotCompactError(replace(self.packing, numbers=False, factors=factors))
+
+    def products(
+        self, offsets: NDArray[np.int64], columns: NDArray[Any], values: NDArray[Any]
+    ) -> tuple[NDArray[Any], ...]:
+        """See `Factors.packed`; these rows, too, should be what they were fitted to."""
+        assert self.packing.factors is not None
+        found = self.packing.factors.packed(offsets, columns, values)
+        if 2 * len(found[-1]) > len(values):
+            raise NotCompactError(replace(self.packing, factors=None))
+        return found

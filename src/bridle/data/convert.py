@@ -63,11 +63,11 @@ def svmlight_to_arrow(
     of one data set, which may not show by themselves how wide they are and from what they count.
     compact: see `write_arrow`.
     """
-    name = name_of(path)
+    name, counted = name_of(path), zero_based
 
-    def convert(packing: Packing, zero_based: ZeroBased = zero_based) -> Converted:
+    def convert(packing: Packing) -> Converted:
         with open(path, "rb") as file, replacing(target) as out:
-            options = _options(n_threads, np.float32, zero_based, None, False)
+            options = _options(n_threads, np.float32, counted, None, False)
             conversion = _Conversion(out, name, options, packing)
             conversion.run(_blocks(file, name, block_bytes, progress))
             found = conversion.finish(n_features)
@@ -77,10 +77,12 @@ def svmlight_to_arrow(
         return found
 
     def from_either(packing: Packing) -> Converted:
+        nonlocal counted
         try:
             return convert(packing)
         except _ZeroBasedError:
-            return convert(packing, True)
+            counted = True
+            return convert(packing)
 
     return Packing.of(compact).found(from_either)
 
