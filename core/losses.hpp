@@ -260,4 +260,28 @@ inline AnyLoss loss_from_name(std::string_view name, const std::vector<double> &
   return loss;
 }
 
+// What a step asks of its loss, for steps whose price is the row's: the loss is asked for each
+// time, and nothing else is compiled for it.
+class AnySlope {
+public:
+  explicit AnySlope(const AnyLoss &loss) : loss_(loss) {
+    std::visit(
+        [this](const auto &l) {
+          bounded = l.bounded_slope;
+          target = l.target;
+        },
+        loss);
+  }
+
+  double at(double p) const {
+    return std::visit([p](const auto &l) { return l.slope(p); }, loss_);
+  }
+
+  bool bounded;  // else long steps are cut short
+  double target; // the margin at which, or from which on, the loss is 0
+
+private:
+  AnyLoss loss_;
+};
+
 } // namespace bridle

@@ -74,6 +74,24 @@ def test_the_stable_abi_from_3_12_on() -> None:
         assert not sys._is_gil_enabled()  # the module says that it does without
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="interpreters are Python's from 3.12 on")
+def test_a_subinterpreter_is_told_that_it_cannot_have_the_module() -> None:
+    """As NumPy says, too; in a process of its own, for a crash to end."""
+    load = f"""if True:
+        from importlib import machinery, util
+        loader = machinery.ExtensionFileLoader("_core", {bridle._core.__file__!r})
+        try:
+            util.module_from_spec(util.spec_from_loader("_core", loader))
+        except ImportError as error:
+            print(error, flush=True)"""
+    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    code = f"import {name} as i; i.run_string(i.create(), {load!r})"
+    run = [sys.executable, "-c", code]
+    ran = subprocess.run(run, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "does not support loading in subinterpreters" in ran.stdout
+
+
 def test_fits_from_many_threads_are_the_fits_of_one() -> None:
     X, y = make_corpus(600, seed=3)
 

@@ -83,7 +83,7 @@ inline AnyLoss loss_from(const PyLoss &loss) {
   return loss_from_name(name, numbers);
 }
 
-// What takes steps on rows of their kind, by a loss where they have one.
+// What takes steps on rows of their kind.
 template <class Steps, template <RowsLike> class On, class... Arguments>
 std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...arguments) {
   const nb::gil_scoped_release release;
@@ -92,17 +92,6 @@ std::unique_ptr<Steps> make_steps(const PyRows &rows, const Arguments &...argume
         return std::make_unique<On<std::decay_t<decltype(r)>>>(r, arguments...);
       },
       rows.view());
-}
-template <class Steps, template <RowsLike, LossLike> class On, class... Arguments>
-std::unique_ptr<Steps> make_steps_by(const PyLoss &loss, const PyRows &rows,
-                                     const Arguments &...arguments) {
-  const nb::gil_scoped_release release;
-  return std::visit(
-      [&](const auto &r, const auto &l) -> std::unique_ptr<Steps> {
-        using Of = On<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>;
-        return std::make_unique<Of>(r, l, arguments...);
-      },
-      rows.view(), loss_from(loss));
 }
 
 // Sizes are checked here, once for every call: a short array would be read past its end.

@@ -2,7 +2,10 @@
 
 namespace bridle {
 
-#define BRIDLE_HERE(...) template class DcdOn<__VA_ARGS__>;
+#define BRIDLE_HERE(...)                                                                           \
+  template class ResidentRows<__VA_ARGS__>;                                                        \
+  template class BlockVisits<__VA_ARGS__>;                                                         \
+  template class DcdOn<__VA_ARGS__>;
 BRIDLE_EACH_ROWS(BRIDLE_HERE)
 
 namespace {

@@ -20,6 +20,8 @@ namespace bridle {
   DO(DenseRows<double>)
 #define BRIDLE_ELSEWHERE(...)                                                                      \
   extern template StepsOf<__VA_ARGS__> steps_by<__VA_ARGS__>(const AnyLoss &);                     \
+  extern template class ResidentRows<__VA_ARGS__>;                                                 \
+  extern template class BlockVisits<__VA_ARGS__>;                                                  \
   extern template class DcdOn<__VA_ARGS__>;
 BRIDLE_EACH_ROWS(BRIDLE_ELSEWHERE)
 

@@ -7,9 +7,6 @@
 namespace bridle {
 namespace {
 
-// Those by which lanes step.
-using Hinges = LossList<Hinge, SquaredHinge>;
-
 std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::string &loss,
                                              Vector<double> cost, Vector<int64_t> codes,
                                              Vector<double> squared_norms, int64_t n_classes,
@@ -20,14 +17,19 @@ std::unique_ptr<ClassDescents> make_descents(const PyRows &rows, const std::stri
   expect_between(n_classes, 1, 1 << 30, "n_classes");
   room_for(n_weights(rows), n_classes, "a table");
   room_for(n_rows(rows), n_classes, "a table");
+  // Those by which lanes step.
+  const auto hinge =
+      LossList<Hinge, SquaredHinge>::make("loss of classes that are visited together", loss);
+  const bool squared = std::holds_alternative<SquaredHinge>(hinge);
   const nb::gil_scoped_release release;
   return std::visit(
-      [&](const auto &r, const auto &l) -> std::unique_ptr<ClassDescents> {
-        return make_class_descents<std::decay_t<decltype(r)>, std::decay_t<decltype(l)>>(
-            r, cost.data(), codes.data(), squared_norms.data(), n_classes, bias_precision,
-            n_threads);
+      [&](const auto &r) -> std::unique_ptr<ClassDescents> {
+        using W = typename std::decay_t<decltype(r)>::Value;
+        return std::make_unique<ClassDescentsOf<W>>(r, squared, cost.data(), codes.data(),
+                                                    squared_norms.data(), n_classes, bias_precision,
+                                                    n_threads);
       },
-      rows.view(), Hinges::make("loss of classes that are visited together", loss));
+      rows.view());
 }
 
 void expect_class(const ClassDescents &d, int64_t k) {

@@ -25,6 +25,22 @@ void expect_same_features(const PyRows &rows, const PyRows &centres) {
                                 " features, the centres " + std::to_string(n_features(centres)));
 }
 
+// Values in float64 of a kernel on these rows.
+std::unique_ptr<KernelSource<double>> exact_source(const Kernel &kernel, const PyRows &rows,
+                                                   const double *squared_norms) {
+  return std::visit([&](const auto &r) { return make_source<double>(kernel, r, squared_norms); },
+                    rows.view());
+}
+
+// Rows of any matrix, as centres for these.
+auto packer(const KernelSource<double> &source, const PyRows &centres,
+            const double *squared_norms) {
+  return [=, &source, &any = centres.view()](std::span<const int64_t> chosen,
+                                             Panels<double> &panels) {
+    std::visit([&](const auto &c) { pack_centres(source, c, squared_norms, chosen, panels); }, any);
+  };
+}
+
 // out[i] = sum_c coefficients[c] K(x_i, c), in float64.
 void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squared_norms,
                    const PyRows &centres, Vector<double> centre_norms, Vector<double> coefficients,
@@ -38,24 +54,19 @@ void expand_kernel(const Kernel &kernel, const PyRows &rows, Vector<double> squa
   expect_size(centre_norms, n_rows(centres), "centre_norms");
   expect_size(coefficients, n_centres, "coefficients");
   const nb::gil_scoped_release release;
-  std::visit(
-      [&](const auto &r, const auto &c) {
-        using Rows = std::decay_t<decltype(r)>;
-        const auto source = make_source<double>(kernel, r, squared_norms.data());
-        std::vector<int64_t> all(n_rows(rows));
-        std::iota(all.begin(), all.end(), int64_t{0});
-        expand(
-            *source, std::span(coefficients.data(), n_centres), all,
-            [&](std::span<const int64_t> chosen, Panels<double> &panels) {
-              if (precomputed)
-                source->pack(chosen, panels);
-              else
-                static_cast<const FormulaSource<double, Rows> &>(*source).pack_from(
-                    c, centre_norms.data(), chosen, panels);
-            },
-            out.data(), n_threads);
+  const auto source = exact_source(kernel, rows, squared_norms.data());
+  const auto pack_others = packer(*source, centres, centre_norms.data());
+  std::vector<int64_t> all(n_rows(rows));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  expand<double>(
+      *source, std::span(coefficients.data(), n_centres), all,
+      [&](std::span<const int64_t> chosen, Panels<double> &panels) {
+        if (precomputed)
+          source->pack(chosen, panels);
+        else
+          pack_others(chosen, panels);
       },
-      rows.view(), centres.view());
+      out.data(), n_threads);
 }
 
 // out[i][c] = K(x_i, c), in float64.
@@ -73,13 +84,9 @@ void fill_kernel_matrix(const Kernel &kernel, const PyRows &rows, Vector<double>
     throw std::invalid_argument("out must be of shape rows x centres");
   double *values = out.data();
   const nb::gil_scoped_release release;
-  std::visit(
-      [&](const auto &r, const auto &c) {
-        const FormulaSource<double, std::decay_t<decltype(r)>> source(
-            *kernel.formula, kernel.constant, r, squared_norms.data());
-        kernel_matrix(source, c, centre_norms.data(), values, n_threads);
-      },
-      rows.view(), centres.view());
+  const auto source = exact_source(kernel, rows, squared_norms.data());
+  const auto pack = packer(*source, centres, centre_norms.data());
+  kernel_matrix<double>(*source, n_rows(centres), pack, values, n_threads);
 }
 
 void expect_square(const Kernel &kernel, const PyRows &rows) {

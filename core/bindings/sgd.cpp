@@ -34,8 +34,9 @@ std::unique_ptr<StochasticGradient> make_sgd(const PyRows &rows, const PyLoss &l
     throw std::invalid_argument("parts of the data are sampled in epochs");
   expect_between(settings.steps_before, 0, most_counted, "steps_before");
   settings.bucket = checked_bucket(settings.bucket, n);
-  return make_steps_by<StochasticGradient, SgdOn>(loss, rows, sides, start_w.data(), start_bias,
-                                                  start_alpha.data(), n, settings);
+  return make_steps<StochasticGradient, SgdOn>(rows, AnySlope(loss_from(loss)), sides,
+                                               start_w.data(), start_bias, start_alpha.data(), n,
+                                               settings);
 }
 
 } // namespace

@@ -17,8 +17,8 @@ std::unique_ptr<SgdQn> make_sgd_qn(const PyRows &rows, const PyLoss &loss,
   expect_positive(lam, "lam");
   expect_positive(eta0, "eta0");
   bucket = checked_bucket(bucket, n_rows(rows));
-  return make_steps_by<SgdQn, SgdQnOn>(loss, rows, sides, start_w.data(), lam, eta0, skip,
-                                       sampling_from_name(sampling), bucket);
+  return make_steps<SgdQn, SgdQnOn>(rows, AnySlope(loss_from(loss)), sides, start_w.data(), lam,
+                                    eta0, skip, sampling_from_name(sampling), bucket);
 }
 
 std::unique_ptr<Norma> make_norma(const PyRows &rows, Vector<double> signed_cost,

@@ -2,6 +2,7 @@
 // threads.
 #pragma once
 
+#include "base/function_ref.hpp"
 #include "base/parallel.hpp"
 #include "kernel/source.hpp"
 
@@ -21,11 +22,14 @@ inline int threads_for(int64_t n_values, int n_threads) {
   return n_values > 300000 ? n_threads : 1;
 }
 
-// sums[k] = sum_c coefficients[c] K(x_which[k], c), for centres made by `pack(chosen, panels)`
-// where `chosen` are positions among the coefficients that are not zero.
-template <class T, class Pack>
+// Makes the centres of these numbers.
+template <class T> using Pack = FunctionRef<void(std::span<const int64_t>, Panels<T> &)>;
+
+// sums[k] = sum_c coefficients[c] K(x_which[k], c); only centres whose coefficients are not zero
+// are packed.
+template <class T>
 void expand(const KernelSource<T> &source, std::span<const double> coefficients,
-            std::span<const int64_t> which, Pack &&pack, double *sums, int n_threads) {
+            std::span<const int64_t> which, Pack<T> pack, double *sums, int n_threads) {
   std::vector<int64_t> used;
   for (size_t c = 0; c < coefficients.size(); ++c)
     if (coefficients[c] != 0)
@@ -57,18 +61,18 @@ void expand(const KernelSource<T> &source, std::span<const double> coefficients,
   }
 }
 
-// values[i][c] = K(x_i, c) for every row and every centre, which are rows of another matrix.
-template <class T, RowsLike Rows, RowsLike Centres>
-void kernel_matrix(const FormulaSource<T, Rows> &source, const Centres &centres,
-                   const double *centre_norms, T *values, int n_threads) {
-  const int64_t m = source.n_rows(), n = centres.n_rows;
+// values[i][c] = K(x_i, c) for every row and each of n centres.
+template <class T>
+void kernel_matrix(const KernelSource<T> &source, int64_t n, Pack<T> pack, T *values,
+                   int n_threads) {
+  const int64_t m = source.n_rows();
   std::vector<int64_t> all_centres(n), all_rows(m);
   std::iota(all_centres.begin(), all_centres.end(), int64_t{0});
   std::iota(all_rows.begin(), all_rows.end(), int64_t{0});
   for (int64_t from = 0; from < n; from += centres_at_once) {
     const int64_t count = std::min(centres_at_once, n - from);
     Panels<T> panels;
-    source.pack_from(centres, centre_norms, std::span(all_centres).subspan(from, count), panels);
+    pack(std::span(all_centres).subspan(from, count), panels);
     const int64_t n_blocks = (m + rows_at_once - 1) / rows_at_once;
     for_blocks(n_blocks, threads_for(m * count, n_threads), [&](int64_t block) {
       const auto [begin, end] = block_range(m, n_blocks, block);

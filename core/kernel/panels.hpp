@@ -34,12 +34,34 @@ template <class T> struct Panels {
 
 // Turns sixteen inner products into kernel values.
 template <int bytes, class T>
-[[gnu::always_inline]] inline void finish_panel(const Formula &formula, T constant, T row_norm,
-                                                const T *centre_norms, T *values) {
+[[gnu::always_inline]] inline void finish_with(const Formula &formula, T constant, T row_norm,
+                                               const T *centre_norms, T *values) {
   apply<bytes>(formula, row_norm, centre_norms, values);
   for (int k = 0; k < panel_width; ++k)
     values[k] += constant;
 }
+
+// The same for each level of processors, see cpu.hpp. Not inline: a call is little beside sixteen
+// values, and every pass over every kind of rows would have copies of all formulas.
+template <class T>
+[[gnu::noinline]] void finish_any(const Formula &formula, T constant, T row_norm,
+                                  const T *centre_norms, T *values) {
+  finish_with<16>(formula, constant, row_norm, centre_norms, values);
+}
+template <class T>
+[[gnu::noinline]] BRIDLE_V3 void finish_v3(const Formula &formula, T constant, T row_norm,
+                                           const T *centre_norms, T *values) {
+  finish_with<32>(formula, constant, row_norm, centre_norms, values);
+}
+template <class T>
+[[gnu::noinline]] BRIDLE_V4 void finish_v4(const Formula &formula, T constant, T row_norm,
+                                           const T *centre_norms, T *values) {
+  finish_with<64>(formula, constant, row_norm, centre_norms, values);
+}
+template <int bytes, class T>
+constexpr auto *finish_panel = bytes == 64   ? finish_v4<T>
+                               : bytes == 32 ? finish_v3<T>
+                                             : finish_any<T>;
 
 // The rows x_which[i] against the centres, and what makes kernel values of their products.
 template <class T, RowsLike Rows> struct PanelWork {
@@ -135,8 +157,9 @@ tile_values(const PanelWork<T, Rows> &work, int64_t i, int64_t p,
   Part::dots(work, which, p, values);
   for (int r = 0; r < Part::n_rows; ++r)
     for (int q = 0; q < Part::n_panels; ++q)
-      finish_panel<bytes>(work.formula, work.constant, static_cast<T>(work.squared_norms[which[r]]),
-                          work.panels.squared_norms.data() + (p + q) * panel_width, values[r][q]);
+      finish_panel<bytes, T>(
+          work.formula, work.constant, static_cast<T>(work.squared_norms[which[r]]),
+          work.panels.squared_norms.data() + (p + q) * panel_width, values[r][q]);
 }
 
 // out[c][i] = K(x_which[i], c) for every centre c.

@@ -117,7 +117,7 @@ public:
       change[i] = all_.beta[i] - refreshed_beta_[i];
       all[i] = all_.f[i] + linear_[i] - ridge(i) * all_.beta[i];
     }
-    expand(
+    expand<T>(
         kernel_.source(), std::span<const double>(change), left_out,
         [&](std::span<const int64_t> chosen, Panels<T> &panels) {
           kernel_.source().pack(chosen, panels);

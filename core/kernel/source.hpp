@@ -19,6 +19,8 @@ public:
   virtual ~KernelSource() = default;
   virtual int64_t n_rows() const = 0;
   virtual double diagonal(int64_t i) const = 0;
+  virtual int64_t n_features() const = 0;
+  virtual bool sparse() const = 0; // what its panels are for
   // Makes rows of this source into centres.
   virtual void pack(std::span<const int64_t> centres, Panels<T> &panels) const = 0;
   virtual void block(const Panels<T> &panels, std::span<const int64_t> which,
@@ -26,6 +28,36 @@ public:
   virtual void sums(const Panels<T> &panels, std::span<const int64_t> which,
                     const double *coefficients, double *sums) const = 0;
 };
+
+// Rows of any matrix with as many columns as the source made into centres for it.
+template <class T, RowsLike Centres>
+void pack_centres(const KernelSource<T> &source, const Centres &rows, const double *squared_norms,
+                  std::span<const int64_t> centres, Panels<T> &panels) {
+  panels.n_centres = static_cast<int64_t>(centres.size());
+  panels.for_sparse = source.sparse();
+  panels.squared_norms.assign(panels.n_padded() * panel_width, T(0));
+  panels.slots.clear();
+  panels.n_slots = source.n_features();
+  if (panels.for_sparse) {
+    panels.slots.assign(source.n_features(), -1);
+    int32_t next = 0;
+    for (const int64_t c : centres)
+      rows.for_each(c, [&](int64_t column, auto) {
+        if (panels.slots[column] < 0)
+          panels.slots[column] = next++;
+      });
+    panels.n_slots = next;
+  }
+  panels.packed.assign(panels.n_padded() * panels.n_slots * panel_width, T(0));
+  for (int64_t c = 0; c < panels.n_centres; ++c) {
+    T *panel = panels.packed.data() + c / panel_width * panels.n_slots * panel_width;
+    panels.squared_norms[c] = static_cast<T>(squared_norms[centres[c]]);
+    rows.for_each(centres[c], [&](int64_t column, auto value) {
+      const int64_t slot = panels.slots.empty() ? column : panels.slots[column];
+      panel[slot * panel_width + c % panel_width] = static_cast<T>(value);
+    });
+  }
+}
 
 template <class T, RowsLike Rows> class FormulaSource final : public KernelSource<T> {
 public:
@@ -38,27 +70,12 @@ public:
     return diagonal_value(formula_, squared_norms_[i]) + constant_;
   }
 
-  void pack(std::span<const int64_t> centres, Panels<T> &panels) const override {
-    pack_from(rows_, squared_norms_, centres, panels);
+  int64_t n_features() const override { return rows_.n_features; }
+  bool sparse() const override {
+    return requires(const Rows &r) { r.offsets; };
   }
-
-  // Centres that are rows of another matrix with as many columns.
-  template <RowsLike Other>
-  void pack_from(const Other &other, const double *squared_norms, std::span<const int64_t> centres,
-                 Panels<T> &panels) const {
-    panels.n_centres = static_cast<int64_t>(centres.size());
-    panels.for_sparse = is_sparse;
-    panels.squared_norms.assign(panels.n_padded() * panel_width, T(0));
-    assign_slots(other, centres, panels);
-    panels.packed.assign(panels.n_padded() * panels.n_slots * panel_width, T(0));
-    for (int64_t c = 0; c < panels.n_centres; ++c) {
-      T *panel = panels.packed.data() + c / panel_width * panels.n_slots * panel_width;
-      panels.squared_norms[c] = static_cast<T>(squared_norms[centres[c]]);
-      other.for_each(centres[c], [&](int64_t column, auto value) {
-        const int64_t slot = panels.slots.empty() ? column : panels.slots[column];
-        panel[slot * panel_width + c % panel_width] = static_cast<T>(value);
-      });
-    }
+  void pack(std::span<const int64_t> centres, Panels<T> &panels) const override {
+    pack_centres(*this, rows_, squared_norms_, centres, panels);
   }
 
   void block(const Panels<T> &panels, std::span<const int64_t> which,
@@ -77,24 +94,6 @@ private:
             which.data(), static_cast<int64_t>(which.size()), panels};
   }
 
-  static constexpr bool is_sparse = requires(const Rows &r) { r.offsets; };
-
-  template <RowsLike Other>
-  void assign_slots(const Other &other, std::span<const int64_t> centres, Panels<T> &panels) const {
-    panels.slots.clear();
-    panels.n_slots = rows_.n_features;
-    if constexpr (is_sparse) {
-      panels.slots.assign(rows_.n_features, -1);
-      int32_t next = 0;
-      for (const int64_t c : centres)
-        other.for_each(c, [&](int64_t column, auto) {
-          if (panels.slots[column] < 0)
-            panels.slots[column] = next++;
-        });
-      panels.n_slots = next;
-    }
-  }
-
   Formula formula_;
   double constant_;
   Rows rows_;
@@ -111,6 +110,8 @@ public:
   double diagonal(int64_t i) const override {
     return static_cast<double>(matrix_.row(i)[i]) + constant_;
   }
+  int64_t n_features() const override { return matrix_.n_features; }
+  bool sparse() const override { return false; }
   void pack(std::span<const int64_t> centres, Panels<T> &panels) const override {
     panels.n_centres = static_cast<int64_t>(centres.size());
     panels.rows.assign(centres.begin(), centres.end());

@@ -63,10 +63,10 @@ struct SgdSettings {
   bool keep_random; // maintain an iterate drawn uniformly from those seen: O(features), ln T times
 };
 
-template <RowsLike Rows, LossLike Loss> class SgdOn final : public StochasticGradient {
+template <RowsLike Rows> class SgdOn final : public StochasticGradient {
 public:
   // n_rows: of the data, of which `rows` may be a part; start_alpha has as many entries.
-  SgdOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_w,
+  SgdOn(const Rows &rows, const AnySlope &loss, const RowSides &sides, const double *start_w,
         double start_bias, const double *start_alpha, int64_t n_rows, const SgdSettings &settings)
       : StochasticGradient(n_rows, rows.n_features + 1), rows_(rows), loss_(loss), sides_(sides),
         rate_(settings.rate), batch_(settings.batch), radius_(settings.radius),
@@ -153,10 +153,9 @@ private:
     order_.prefetch(rows_, sides_.signed_cost, sides_.squared_norms, weights_.coefficients());
     const double y = sides_.label(i), along = weights_.margin(i, y);
     const double p = along + y * bias_ - sides_.target(i);
-    double coefficient = share * sides_.cost(i) * loss_.slope(p);
-    if constexpr (!Loss::bounded_slope)
-      if (rate_.clip)
-        coefficient = limited(coefficient, furthest(i, p));
+    double coefficient = share * sides_.cost(i) * loss_.at(p);
+    if (!loss_.bounded && rate_.clip)
+      coefficient = limited(coefficient, furthest(i, p));
     return {i, along, coefficient};
   }
 
@@ -184,7 +183,7 @@ private:
   }
 
   Rows rows_;
-  [[no_unique_address]] Loss loss_;
+  AnySlope loss_;
   RowSides sides_;
   Rate rate_;
   int64_t batch_;

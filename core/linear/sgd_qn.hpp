@@ -35,12 +35,12 @@ public:
   virtual void scales(double *b) const = 0;
 };
 
-template <RowsLike Rows, LossLike Loss> class SgdQnOn final : public SgdQn {
+template <RowsLike Rows> class SgdQnOn final : public SgdQn {
 public:
   using W = typename Rows::Value;
 
   // sides: with y_i c_i for y_i C_i.
-  SgdQnOn(const Rows &rows, const Loss &loss, const RowSides &sides, const double *start_w,
+  SgdQnOn(const Rows &rows, const AnySlope &loss, const RowSides &sides, const double *start_w,
           double lam, double eta0, int64_t skip, Sampling sampling, int64_t bucket)
       : SgdQn(rows.n_features + 1), rows_(rows), loss_(loss), sides_(sides), lam_(lam), skip_(skip),
         until_shrink_(skip), bucket_(bucket), order_(sampling, rows.n_rows, 1, bucket),
@@ -73,7 +73,7 @@ private:
         w_[j] += static_cast<W>(coefficient * y * x * scale_[j]);
       });
     if (learn_) {
-      learn_scales(i, coefficient, c * (loss_.slope(p) - loss_.slope(margin(i, y))));
+      learn_scales(i, coefficient, c * (loss_.at(p) - loss_.at(margin(i, y))));
       learn_ = false;
     }
     if (--until_shrink_ == 0) {
@@ -90,14 +90,13 @@ private:
   }
 
   // Where the slope grows with the distance, a step no longer than to where the row's loss is 0.
-  double limited_slope([[maybe_unused]] int64_t i, double p, [[maybe_unused]] double c) const {
-    const double slope = loss_.slope(p);
-    if constexpr (!Loss::bounded_slope) {
-      double reach = 0;
-      for_all(i, [&](int64_t j, double x) { reach += c * x * x * scale_[j]; });
-      return reach > 0 ? limited(slope, (loss_.target - p) / reach) : 0.0;
-    }
-    return slope;
+  double limited_slope(int64_t i, double p, double c) const {
+    const double slope = loss_.at(p);
+    if (loss_.bounded)
+      return slope;
+    double reach = 0;
+    for_all(i, [&](int64_t j, double x) { reach += c * x * x * scale_[j]; });
+    return reach > 0 ? limited(slope, (loss_.target - p) / reach) : 0.0;
   }
 
   // The row moved w_j by coefficient y x_j B_j and its loss gradient by slope_change y x_j.
@@ -125,7 +124,7 @@ private:
   }
 
   Rows rows_;
-  [[no_unique_address]] Loss loss_;
+  AnySlope loss_;
   RowSides sides_;
   double lam_;
   int64_t skip_, until_shrink_, bucket_;

@@ -4,6 +4,7 @@
 // any number of threads.
 #pragma once
 
+#include "base/function_ref.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "rows/lanes.hpp"
@@ -41,11 +42,15 @@ LaneTable<double> side_by_side(const Rows &rows, const Functions &all, Range cho
   return table;
 }
 
-// take(i, scores) for each row of a range.
-template <RowsLike Rows, class Take> struct FunctionsPass {
+// Which functions, a row, and its scores by these.
+using TakeScores = FunctionRef<void(Range, int64_t, const double *)>;
+
+// take(functions, i, scores) for each row i of a range.
+template <RowsLike Rows> struct FunctionsPass {
   Rows rows;
   const Lanes<double> *w;
-  Take take;
+  Range functions;
+  TakeScores take;
 
   template <int n_lines> void run(Range range) const {
     static const auto best = widest<Run>(run_any<n_lines>, run_v3<n_lines>, run_v4<n_lines>);
@@ -95,22 +100,22 @@ private:
       });
       for (int m = 0; m < n; ++m)
         sum[m] = own[m];
-      take(i, reinterpret_cast<const double *>(sum));
+      take(functions, i, reinterpret_cast<const double *>(sum));
     }
   }
 };
 
-// take(first, n, i, scores) for each row i, with its scores by the functions first..first+n-1; for
-// each row in the order of the functions.
-template <RowsLike Rows, class Take>
-void score_by_functions(const Rows &rows, const Functions &all, int n_threads, const Take &take) {
+// take(functions, i, scores) for each row i, with its scores by some of the functions; for each row
+// in the order of the functions.
+template <RowsLike Rows>
+void score_by_functions(const Rows &rows, const Functions &all, int n_threads, TakeScores take) {
   const int64_t n_blocks = pass_blocks(rows);
   for (int64_t first = 0; first < all.n; first += functions_at_once) {
     const int64_t n = std::min(functions_at_once, all.n - first);
     const int64_t n_lines = (n + n_lanes<double> - 1) / n_lanes<double>;
-    const LaneTable<double> table = side_by_side(rows, all, {first, first + n}, n_lines, n_threads);
-    const auto own = [&, first, n](int64_t i, const double *scores) { take(first, n, i, scores); };
-    const FunctionsPass<Rows, decltype(own)> pass{rows, table.lines(), own};
+    const Range chosen{first, first + n};
+    const LaneTable<double> table = side_by_side(rows, all, chosen, n_lines, n_threads);
+    const FunctionsPass<Rows> pass{rows, table.lines(), chosen, take};
     for_blocks(n_blocks, n_threads, [&](int64_t block) {
       const Range range = block_range(rows.n_rows, n_blocks, block);
       [&]<int... lines>(std::integer_sequence<int, lines...>) {
@@ -123,29 +128,28 @@ void score_by_functions(const Rows &rows, const Functions &all, int n_threads, c
 // scores[i * n + k] = w_k . x_i + constant_k
 template <RowsLike Rows>
 void scores_of_all(const Rows &rows, const Functions &all, double *scores, int n_threads) {
-  score_by_functions(rows, all, n_threads,
-                     [&](int64_t first, int64_t n, int64_t i, const double *found) {
-                       std::copy_n(found, n, scores + i * all.n + first);
-                     });
+  score_by_functions(rows, all, n_threads, [&](Range some, int64_t i, const double *found) {
+    std::copy_n(found, some.end - some.begin, scores + i * all.n + some.begin);
+  });
 }
 
 // The function with the largest score of each row; the first of equals.
 template <RowsLike Rows>
 void best_of_all(const Rows &rows, const Functions &all, int64_t *best, int n_threads) {
   Buffer<double> largest(static_cast<size_t>(all.n > functions_at_once ? rows.n_rows : 0));
-  score_by_functions(rows, all, n_threads,
-                     [&](int64_t first, int64_t n, int64_t i, const double *found) {
-                       double top = found[0];
+  score_by_functions(rows, all, n_threads, [&](Range some, int64_t i, const double *found) {
+    const int64_t n = some.end - some.begin;
+    double top = found[0];
 #pragma omp simd reduction(max : top)
-                       for (int64_t k = 0; k < n; ++k)
-                         top = std::max(top, found[k]);
-                       if (largest.size() > 0) {
-                         if (first > 0 && !(top > largest.data()[i]))
-                           return;
-                         largest.data()[i] = top;
-                       }
-                       best[i] = first + (std::find(found, found + n - 1, top) - found);
-                     });
+    for (int64_t k = 0; k < n; ++k)
+      top = std::max(top, found[k]);
+    if (largest.size() > 0) {
+      if (some.begin > 0 && !(top > largest.data()[i]))
+        return;
+      largest.data()[i] = top;
+    }
+    best[i] = some.begin + (std::find(found, found + n - 1, top) - found);
+  });
 }
 
 } // namespace bridle

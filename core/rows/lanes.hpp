@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <variant>
 
 namespace bridle {
 
@@ -38,6 +39,22 @@ private:
   LargeVector<W> memory_;
   W *first_;
 };
+
+// Rows of one kind of numbers, whatever their columns: which it is, is asked once for each row, so
+// that what is done between the rows is compiled for a kind of numbers alone.
+template <class W>
+using RowsOf = std::variant<CsrRows<W, int32_t>, CsrRows<W, int64_t>, DenseRows<W>>;
+
+// act has a copy of the view: stores to weights would have the view itself read again.
+template <class W, class Act>
+[[gnu::always_inline]] inline void with_rows(const RowsOf<W> &rows, const Act &act) {
+  if (const auto *narrow = std::get_if<0>(&rows))
+    act(CsrRows<W, int32_t>(*narrow));
+  else if (const auto *wide = std::get_if<1>(&rows))
+    act(CsrRows<W, int64_t>(*wide));
+  else
+    act(DenseRows<W>(*std::get_if<2>(&rows)));
+}
 
 // out = sum_j x_j w_j, without the constant feature: four sums break the chain of dependent
 // additions.

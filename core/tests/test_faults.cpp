@@ -128,7 +128,8 @@ void lack_of_memory_comes_out_as_bad_alloc() {
     const Kernel kernel = kernel_from_name("rbf", {1.0, 0.0, 0}, 0.0);
     const FormulaSource<double, CsrRows<float, int32_t>> source(*kernel.formula, kernel.constant,
                                                                 rows, sample.squared_norms.data());
-    kernel_matrix(source, rows, sample.squared_norms.data(), K.data(), 3);
+    const auto pack = [&](auto chosen, auto &panels) { source.pack(chosen, panels); };
+    kernel_matrix<double>(source, sample.n_rows, pack, K.data(), 3);
   });
   // Members of rounds wait for each other: none may stay away.
   const auto allocate = [] { ::operator delete(::operator new(80)); }; // which no compiler elides

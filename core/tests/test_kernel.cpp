@@ -25,7 +25,8 @@ template <RowsLike Rows> void values_equal_formulas(const Rows &rows, const Samp
     const FormulaSource<double, Rows> source(*kernel.formula, kernel.constant, rows,
                                              sample.squared_norms.data());
     std::vector<double> K(m * m);
-    kernel_matrix(source, rows, sample.squared_norms.data(), K.data(), 2);
+    const auto pack = [&](auto chosen, auto &panels) { source.pack(chosen, panels); };
+    kernel_matrix<double>(source, m, pack, K.data(), 2);
     for (int64_t i = 0; i < m; ++i) {
       CHECK(close(source.diagonal(i), K[i * m + i]));
       for (int64_t j = 0; j < m; ++j) {

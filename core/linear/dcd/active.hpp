@@ -93,21 +93,18 @@ public:
     unshrink();
   }
 
-  // Taken up where others have left them: row_of(i) is a DualRow, is_active(i) whether it is in
-  // play.
-  template <class RowOf, class IsActive>
-  ResidentRows(const Rows &rows, const RowOf &row_of, const IsActive &is_active)
-      : ActiveRows<Rows>(rows), matrix_(view), all_(rows.n_rows), resting_(rows.n_rows) {
+  // Taken up where others have left them; in_play: of each row, whether it is.
+  ResidentRows(const Rows &rows, RawVector<DualRow<W>> all, const RawVector<uint8_t> &in_play)
+      : ActiveRows<Rows>(rows), matrix_(view), all_(std::move(all)), resting_(rows.n_rows) {
     int64_t n_active = 0;
     for (int64_t i = 0; i < n_rows(); ++i) {
-      all_[i] = row_of(i);
       n_useful_ += all_[i].signed_cost != 0;
-      resting_[i] = all_[i].signed_cost != 0 && !is_active(i);
-      n_active += is_active(i);
+      resting_[i] = all_[i].signed_cost != 0 && !in_play[i];
+      n_active += in_play[i];
     }
     active.reserve(n_active);
     for (int64_t i = 0; i < n_rows(); ++i)
-      if (is_active(i))
+      if (in_play[i])
         active.push_back({all_[i], i, i});
     compact_if_few();
   }

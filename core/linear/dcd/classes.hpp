@@ -39,13 +39,9 @@ struct ClassSample {
   double gap = 0, error = 0, resting = 0, resting_error = 0;
 };
 
-template <RowsLike Rows, LossLike Loss, int n> class ClassGroup {
+// Classes that are visited together.
+template <class W> class ClassGroup {
 public:
-  using W = typename Rows::Value;
-  using Settings = LaneSettings<W, n>;
-  template <class Sum> using Sums = LaneSums<W, n, Sum>;
-  using Samples = std::array<ClassSample, n>;
-
   struct Lane {
     ProximalBias bias;
     double separable = 0, squared_weights = 0;
@@ -57,50 +53,102 @@ public:
     double dual() const { return separable - 0.5 * squared_weights + bias.dual(); }
   };
 
-  ClassGroup(const Rows &rows, const ClassRow<W> *facts, int64_t n_useful, Range classes,
-             const ProximalBias &bias)
-      : rows_(rows), facts_(facts), classes_(classes), n_useful_(n_useful), w_(rows.n_features + 1),
-        alpha_(rows.n_rows), active_(rows.n_rows),
-        lanes_(classes.end - classes.begin, Lane{.bias = bias, .active = n_useful}) {
-    for (int64_t i = 0; i < rows.n_rows; ++i)
-      active_[i] = facts[i].cost > 0 ? stored(all_lanes()) : stored(0);
-  }
+  ClassGroup(Range classes, int64_t n_useful, const ProximalBias &bias)
+      : classes_(classes), n_useful_(n_useful),
+        lanes_(classes.end - classes.begin, Lane{.bias = bias, .active = n_useful}) {}
+  virtual ~ClassGroup() = default;
+
+  virtual void begin_epoch() = 0;
+  // Visits these buckets; `first`: in the first epoch.
+  virtual void visit(const Buckets &order, Range buckets, const FirstEpoch *first) = 0;
+  // See DcdState::first_gap.
+  virtual void end_first_pass() = 0;
+  // sigma: that of a number of rows inside.
+  virtual void end_epoch(FunctionRef<double(int64_t)> sigma, bool first) = 0;
+  virtual void unshrink(int64_t k) = 0;
+  // What the rows that begin here, `together` of them each, show of the gap of each class: the
+  // sums, and the sums of squares, in place of the errors.
+  virtual void sample(std::span<const int64_t> firsts, int64_t together,
+                      std::span<ClassSample> sums) const = 0;
+  virtual double gap(int64_t k) const = 0; // as the visits of this epoch saw it
+  // The rows as class k sees them, and whether it visits them.
+  virtual RawVector<DualRow<W>> rows_of(int64_t k) const = 0;
+  virtual RawVector<uint8_t> in_play(int64_t k) const = 0;
+  virtual LargeVector<W> weights_of(int64_t k) const = 0;
+  virtual void alpha(int64_t k, double *out) const = 0;
 
   Lane &lane(int64_t k) { return lanes_[k - classes_.begin]; }
   const Lane &lane(int64_t k) const { return lanes_[k - classes_.begin]; }
-  const LaneTable<W, n> &weights() const { return w_; }
-  const LaneTable<W, n> &alpha() const { return alpha_; }
   const Range &classes() const { return classes_; }
-  const Sums<double> &sums() const { return sums_; }
+  bool any_running() const { return running() != 0; }
+  int64_t work() const { return work_; } // rows visited
 
-  // The rows as class k sees them.
-  ResidentRows<Rows> rows_of(int64_t k) const {
-    const int64_t at = k - classes_.begin;
-    return {rows_,
-            [&](int64_t i) {
-              const W y = facts_[i].code == k ? W(1) : W(-1);
-              return DualRow<W>{alpha_.line(i)[at], facts_[i].squared_norm,
-                                std::copysign(facts_[i].cost, y), W(0)};
-            },
-            [&](int64_t i) { return (active_[i] >> at) & 1; }};
+protected:
+  LaneMask all_lanes() const { return (LaneMask{1} << (classes_.end - classes_.begin)) - 1; }
+
+  LaneMask running() const {
+    LaneMask mask = 0;
+    for (size_t k = 0; k < lanes_.size(); ++k)
+      mask |= LaneMask{lanes_[k].running} << k;
+    return mask;
   }
-  LargeVector<W> weights_of(int64_t k) const {
-    LargeVector<W> w(rows_.n_features + 1);
-    for (int64_t j = 0; j < rows_.n_features; ++j)
+
+  Range classes_;
+  int64_t n_useful_;
+  std::vector<Lane> lanes_;
+  int64_t work_ = 0;
+};
+
+// A lane for each of n classes, or fewer.
+template <class W, int n> class ClassLanes final : public ClassGroup<W> {
+public:
+  using Settings = LaneSettings<W, n>;
+  template <class Sum> using Sums = LaneSums<W, n, Sum>;
+  using typename ClassGroup<W>::Lane;
+
+  ClassLanes(const RowsOf<W> &rows, std::span<const ClassRow<W>> facts, bool squared,
+             int64_t n_features, int64_t n_useful, Range classes, const ProximalBias &bias)
+      : ClassGroup<W>(classes, n_useful, bias), rows_(rows), facts_(facts), squared_(squared),
+        w_(n_features + 1), alpha_(std::ssize(facts)), active_(facts.size()),
+        n_features_(n_features) {
+    for (size_t i = 0; i < facts.size(); ++i)
+      active_[i] = facts[i].cost > 0 ? stored(this->all_lanes()) : stored(0);
+  }
+
+  RawVector<DualRow<W>> rows_of(int64_t k) const override {
+    RawVector<DualRow<W>> rows(facts_.size());
+    for (size_t i = 0; i < facts_.size(); ++i) {
+      const W y = facts_[i].code == k ? W(1) : W(-1);
+      rows[i] = {alpha_.line(i)[k - classes_.begin], facts_[i].squared_norm,
+                 std::copysign(facts_[i].cost, y), W(0)};
+    }
+    return rows;
+  }
+  RawVector<uint8_t> in_play(int64_t k) const override {
+    RawVector<uint8_t> found(facts_.size());
+    for (size_t i = 0; i < facts_.size(); ++i)
+      found[i] = (active_[i] >> (k - classes_.begin)) & 1;
+    return found;
+  }
+  LargeVector<W> weights_of(int64_t k) const override {
+    LargeVector<W> w(n_features_ + 1);
+    for (int64_t j = 0; j < n_features_; ++j)
       w[j] = w_.line(j)[k - classes_.begin];
     return w;
   }
+  void alpha(int64_t k, double *out) const override {
+    for (size_t i = 0; i < facts_.size(); ++i)
+      out[i] = alpha_.line(i)[k - classes_.begin];
+  }
+  double gap(int64_t k) const override { return sums_.gap[k - classes_.begin]; }
 
-  bool any_running() const { return running() != 0; }
-
-  void begin_epoch() {
+  void begin_epoch() override {
     sums_ = {};
     for (Lane &lane : lanes_)
       lane.whole = lane.active == n_useful_;
   }
 
-  // Visits these buckets; `first`: in the first epoch.
-  void visit(const Buckets &order, Range buckets, const FirstEpoch *first) {
+  void visit(const Buckets &order, Range buckets, const FirstEpoch *first) override {
     Settings settings = make_settings();
     Sums<double> pass;
     for (int64_t b = buckets.begin; b < buckets.end; ++b) {
@@ -119,8 +167,7 @@ public:
     sums_.add(pass);
   }
 
-  // See DcdState::first_gap.
-  void end_first_pass() {
+  void end_first_pass() override {
     sum_squares();
     for (size_t k = 0; k < lanes_.size(); ++k) {
       Lane &lane = lanes_[k];
@@ -131,8 +178,7 @@ public:
     sums_ = {};
   }
 
-  // sigma: that of a number of rows inside.
-  template <class Sigma> void end_epoch(const Sigma &sigma, bool first) {
+  void end_epoch(FunctionRef<double(int64_t)> sigma, bool first) override {
     std::array<int64_t, n> active{};
     for (const LaneMask mask : active_)
       for (LaneMask left = mask; left; left &= left - 1)
@@ -150,33 +196,24 @@ public:
     }
   }
 
-  void unshrink(int64_t k) {
+  void unshrink(int64_t k) override {
     const StoredMask bit = stored(LaneMask{1} << (k - classes_.begin));
-    for (int64_t i = 0; i < rows_.n_rows; ++i)
+    for (size_t i = 0; i < facts_.size(); ++i)
       if (facts_[i].cost > 0)
         active_[i] |= bit;
-    lane(k).active = n_useful_;
-    lane(k).squared_weights = squares()[k - classes_.begin];
+    this->lane(k).active = n_useful_;
+    this->lane(k).squared_weights = squares()[k - classes_.begin];
   }
 
-  // What the rows that begin here, `together` of them each, show of the gap: the sums, and the sums
-  // of squares, in place of the errors.
-  void sample(std::span<const int64_t> firsts, int64_t together, Samples &sums) const {
+  void sample(std::span<const int64_t> firsts, int64_t together,
+              std::span<ClassSample> sums) const override {
     static const auto best = widest<Sample>(sample_any, sample_v3, sample_v4);
     best(*this, firsts, together, sums);
   }
 
-  int64_t work() const { return work_; } // rows visited
-
 private:
-  LaneMask all_lanes() const { return (LaneMask{1} << (classes_.end - classes_.begin)) - 1; }
-
-  LaneMask running() const {
-    LaneMask mask = 0;
-    for (size_t k = 0; k < lanes_.size(); ++k)
-      mask |= LaneMask{lanes_[k].running} << k;
-    return mask;
-  }
+  using ClassGroup<W>::classes_, ClassGroup<W>::lanes_, ClassGroup<W>::n_useful_,
+      ClassGroup<W>::work_;
 
   int own_lane(int64_t i) const {
     const int64_t k = facts_[i].code - classes_.begin;
@@ -184,7 +221,7 @@ private:
   }
 
   Settings make_settings() const {
-    Settings settings;
+    Settings settings{.squared = squared_};
     for (size_t k = 0; k < lanes_.size(); ++k) {
       settings.bias[k] = static_cast<W>(lanes_[k].bias.value());
       settings.response[k] = static_cast<W>(lanes_[k].bias.response());
@@ -204,93 +241,112 @@ private:
     }
   }
 
-  using Visit = void(ClassGroup &, Range, Settings &, Sums<W> &);
+  [[gnu::always_inline]] inline void dot(int64_t i, W *score) const {
+    with_rows<W>(rows_, [&](const auto &rows) __attribute__((always_inline)) {
+      lane_dot<W, n>(rows, i, w_.lines(), score);
+    });
+  }
+  [[gnu::always_inline]] inline void add(int64_t i, const W *steps) {
+    with_rows<W>(rows_, [&](const auto &rows) __attribute__((always_inline)) {
+      lane_add<W, n>(rows, i, steps, w_.lines());
+    });
+  }
+  [[gnu::always_inline]] inline void prefetch(int64_t i) const {
+    with_rows<W>(rows_, [&](const auto &rows) __attribute__((always_inline)) { rows.prefetch(i); });
+  }
+  [[gnu::always_inline]] inline void prefetch_weights(int64_t i) const {
+    with_rows<W>(rows_, [&](const auto &rows) __attribute__((always_inline)) {
+      bridle::prefetch_weights<W, n>(rows, i, w_.lines());
+    });
+  }
+
+  using Visit = void(ClassLanes &, Range, Settings &, Sums<W> &);
 
   void visit_rows(Range range, Settings &settings, Sums<W> &sums) {
     static const auto best = widest<Visit>(visit_any, visit_v3, visit_v4);
     best(*this, range, settings, sums);
   }
-  static void visit_any(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
+  static void visit_any(ClassLanes &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
-  BRIDLE_V3 static void visit_v3(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
+  BRIDLE_V3 static void visit_v3(ClassLanes &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
-  BRIDLE_V4 static void visit_v4(ClassGroup &g, Range r, Settings &s, Sums<W> &sums) {
+  BRIDLE_V4 static void visit_v4(ClassLanes &g, Range r, Settings &s, Sums<W> &sums) {
     g.visit_by_lanes(r, s, sums);
   }
 
   [[gnu::always_inline]] inline void visit_by_lanes(Range range, Settings &settings,
                                                     Sums<W> &sums) {
     constexpr int64_t weights_ahead = 2;
-    const LaneMask lanes = running();
-    Lanes<W, n> *w = w_.lines();
+    const LaneMask lanes = this->running();
     alignas(64) W score[n], steps[n];
     // First those that are to be visited, so that memory is asked for what comes next of them.
     due_.clear();
     for (int64_t i = range.begin; i < range.end; ++i)
       if (active_[i] & lanes) {
         due_.push_back(i);
-        rows_.prefetch(i);
+        prefetch(i);
       }
     work_ += std::ssize(due_);
     for (int64_t d = 0; d < std::ssize(due_); ++d) {
       if (d + weights_ahead < std::ssize(due_)) {
-        prefetch_weights<W, n>(rows_, due_[d + weights_ahead], w);
+        prefetch_weights(due_[d + weights_ahead]);
         __builtin_prefetch(alpha_.line(due_[d + weights_ahead]));
       }
       const int64_t i = due_[d];
-      lane_dot<W, n>(rows_, i, w, score);
-      const auto [resting, moved] = step_lanes<Loss>(facts_[i], own_lane(i), active_[i] & lanes,
-                                                     score, alpha_.line(i), steps, settings, sums);
+      dot(i, score);
+      const auto [resting, moved] = step_lanes(facts_[i], own_lane(i), active_[i] & lanes, score,
+                                               alpha_.line(i), steps, settings, sums);
       active_[i] &= stored(~resting);
       if (moved)
-        lane_add<W, n>(rows_, i, steps, w);
+        add(i, steps);
     }
   }
 
-  using Sample = void(const ClassGroup &, std::span<const int64_t>, int64_t, Samples &);
+  using Found = std::span<ClassSample>;
+  using Sample = void(const ClassLanes &, std::span<const int64_t>, int64_t, Found);
 
-  static void sample_any(const ClassGroup &g, std::span<const int64_t> f, int64_t t, Samples &s) {
+  static void sample_any(const ClassLanes &g, std::span<const int64_t> f, int64_t t, Found s) {
     g.sample_by_lanes(f, t, s);
   }
-  BRIDLE_V3 static void sample_v3(const ClassGroup &g, std::span<const int64_t> f, int64_t t,
-                                  Samples &s) {
+  BRIDLE_V3 static void sample_v3(const ClassLanes &g, std::span<const int64_t> f, int64_t t,
+                                  Found s) {
     g.sample_by_lanes(f, t, s);
   }
-  BRIDLE_V4 static void sample_v4(const ClassGroup &g, std::span<const int64_t> f, int64_t t,
-                                  Samples &s) {
+  BRIDLE_V4 static void sample_v4(const ClassLanes &g, std::span<const int64_t> f, int64_t t,
+                                  Found s) {
     g.sample_by_lanes(f, t, s);
   }
 
   [[gnu::always_inline]] inline void sample_by_lanes(std::span<const int64_t> firsts,
-                                                     int64_t together, Samples &sums) const {
+                                                     int64_t together, Found sums) const {
     const Settings settings = make_settings();
     alignas(64) W score[n];
     for (const int64_t first : firsts) {
-      const int64_t end = std::min(first + together, rows_.n_rows);
+      const int64_t end = std::min(first + together, std::ssize(facts_));
       alignas(64) W all[n] = {}, resting[n] = {};
       for (int64_t i = first; i < end; ++i)
-        rows_.prefetch(i);
+        prefetch(i);
       for (int64_t i = first; i < end; ++i) {
         if (i + 1 < end)
-          prefetch_weights<W, n>(rows_, i + 1, w_.lines());
-        const W cost = facts_[i].cost;
-        if (!(cost > 0))
+          prefetch_weights(i + 1);
+        const LaneLoss<W> loss(squared_, facts_[i].cost);
+        if (!(loss.cost > 0))
           continue;
-        lane_dot<W, n>(rows_, i, w_.lines(), score);
+        dot(i, score);
         const W *alpha = alpha_.line(i);
         const int own = own_lane(i);
         const LaneMask active = active_[i];
 #pragma omp simd
         for (int k = 0; k < n; ++k) {
           const W y = k == own ? W(1) : W(-1);
-          const W gap = Loss{}.gap(y * (score[k] + settings.bias[k]), alpha[k], cost);
+          const W gap = loss.gap(y * (score[k] + settings.bias[k]), alpha[k]);
           all[k] += gap;
           resting[k] += (active >> k) & 1 ? W(0) : gap;
         }
       }
-      for (int k = 0; k < n; ++k) {
+      for (size_t k = 0; k < sums.size(); ++k) {
         const double here = all[k], at_rest = resting[k];
         sums[k].gap += here;
         sums[k].error += here * here;
@@ -302,7 +358,7 @@ private:
 
   std::array<double, n> squares() const {
     std::array<double, n> sum{};
-    for (int64_t j = 0; j <= rows_.n_features; ++j)
+    for (int64_t j = 0; j <= n_features_; ++j)
       for (int k = 0; k < n; ++k)
         sum[k] += static_cast<double>(w_.line(j)[k]) * static_cast<double>(w_.line(j)[k]);
     return sum;
@@ -314,17 +370,15 @@ private:
       lanes_[k].squared_weights = sum[k];
   }
 
-  Rows rows_;
-  const ClassRow<W> *facts_;
-  Range classes_;
-  int64_t n_useful_;
+  RowsOf<W> rows_;
+  std::span<const ClassRow<W>> facts_;
+  bool squared_;
   LaneTable<W, n> w_, alpha_; // a line for each feature, for each row
   LargeVector<StoredMask> active_;
-  std::vector<Lane> lanes_;
+  int64_t n_features_;
   Sums<double> sums_;              // of the epoch at hand
   std::array<double, n> inside_{}; // after the first pass
   std::vector<int64_t> due_;
-  int64_t work_ = 0;
 };
 
 class ClassDescents {
@@ -353,19 +407,30 @@ public:
   virtual double bias(int64_t k) const = 0;
 };
 
-template <RowsLike Rows, LossLike Loss, int n_in_group>
-class ClassDescentsOn final : public ClassDescents {
-public:
-  using W = typename Rows::Value;
-  using Group = ClassGroup<Rows, Loss, n_in_group>;
+// How many lanes a group has, in parts of a cache line: what it takes by so many threads is least.
+// One visit for a whole line of classes takes as long as 1.75 of half, or 2.9 of a quarter
+// (measured on short texts), but there are fewer groups to go round.
+inline int line_parts(int64_t classes, int64_t line, int64_t n_threads) {
+  const int64_t at_once = std::max<int64_t>(n_threads, 1);
+  constexpr std::pair<int, double> choices[] = {{1, 1.0}, {2, 0.57}, {4, 0.34}};
+  const auto seconds = [&](const auto &choice) {
+    const auto [parts, each] = choice;
+    const int64_t groups = (classes * parts + line - 1) / line;
+    return static_cast<double>((groups + at_once - 1) / at_once) * each;
+  };
+  return std::ranges::min(choices, {}, seconds).first;
+}
 
-  // costs: C_i. codes: the class of each row; a row of no class is of the rest everywhere.
-  // squared_norms: with the constant feature, where the bias has one.
-  ClassDescentsOn(const Rows &rows, const double *costs, const int64_t *codes,
+template <class W> class ClassDescentsOf final : public ClassDescents {
+public:
+  // squared: of the two hinges. costs: C_i. codes: the class of each row; a row of no class is of
+  // the rest everywhere. squared_norms: with the constant feature, where the bias has one.
+  template <RowsLike Rows>
+  ClassDescentsOf(const Rows &rows, bool squared, const double *costs, const int64_t *codes,
                   const double *squared_norms, int64_t classes, double bias_precision,
                   int n_threads)
       : ClassDescents(rows.n_rows, rows.n_features + 1, classes), rows_(without_constant(rows)),
-        facts_(rows.n_rows), n_threads_(n_threads) {
+        squared_(squared), facts_(rows.n_rows), n_threads_(n_threads) {
     for (int64_t i = 0; i < n_rows; ++i) {
       const double norm = squared_norms[i] - rows.bias * rows.bias;
       const bool known = codes[i] >= 0 && codes[i] < classes;
@@ -378,11 +443,15 @@ public:
     first_ = FirstEpoch::of(n_rows, mean_cost_, mean_norm_);
     ProximalBias bias{bias_precision, 0};
     bias.start(sigma(n_useful_ / 10));
-    const int64_t n_groups = (classes + n_in_group - 1) / n_in_group;
+    constexpr int line = n_lanes<W>;
+    const int lanes = line / line_parts(classes, line, n_threads);
+    const int64_t n_groups = (classes + lanes - 1) / lanes;
     groups_.resize(n_groups);
     for_blocks(n_groups, n_threads, [&](int64_t g) {
       const Range own = block_range(classes, n_groups, g);
-      groups_[g] = std::make_unique<Group>(rows_, facts_.data(), n_useful_, own, bias);
+      groups_[g] = lanes == line       ? group<line>(own, bias)
+                   : lanes == line / 2 ? group<line / 2>(own, bias)
+                                       : group<line / 4>(own, bias);
     });
   }
 
@@ -393,7 +462,7 @@ public:
     const bool first = first_.has_value();
     const Range buckets = order_.next(first ? 1.0 : share);
     const bool finished = order_.between_epochs();
-    for_groups([&](Group &group) {
+    for_groups([&](ClassGroup<W> &group) {
       if (begins)
         group.begin_epoch();
       group.visit(order_, buckets, first ? &*first_ : nullptr);
@@ -410,10 +479,9 @@ public:
   }
 
   ClassReport report(int64_t k) const override {
-    const Group &group = group_of(k);
+    const ClassGroup<W> &group = group_of(k);
     const auto &lane = group.lane(k);
-    const int64_t at = k - group.classes().begin;
-    const double gap = first_now_ ? lane.first_gap : group.sums().gap[at] + lane.bias.gap();
+    const double gap = first_now_ ? lane.first_gap : group.gap(k) + lane.bias.gap();
     return {lane.visits, lane.active, gap, lane.dual(), lane.whole};
   }
 
@@ -428,12 +496,12 @@ public:
       for (int64_t d = 0; d < n_drawn; ++d)
         firsts[d] = d * together;
     std::vector<ClassSample> found(n_classes);
-    for_groups([&](const Group &group) {
-      typename Group::Samples sums{};
-      group.sample(firsts, together, sums);
-      for (int64_t k = group.classes().begin; k < group.classes().end; ++k)
-        found[k] =
-            estimate(sums[k - group.classes().begin], n_drawn, n_all, group.lane(k).bias.gap());
+    for_groups([&](const ClassGroup<W> &group) {
+      const auto [begin, end] = group.classes();
+      const std::span own(found.data() + begin, found.data() + end);
+      group.sample(firsts, together, own);
+      for (int64_t k = begin; k < end; ++k)
+        found[k] = estimate(found[k], n_drawn, n_all, group.lane(k).bias.gap());
     });
     return found;
   }
@@ -457,7 +525,7 @@ public:
   void unshrink(int64_t k) override { group_of(k).unshrink(k); }
 
   std::unique_ptr<DualCoordinateDescent> alone(int64_t k) const override {
-    const Group &group = group_of(k);
+    const ClassGroup<W> &group = group_of(k);
     const auto &lane = group.lane(k);
     DcdState<W> state{.w = group.weights_of(k),
                       .bias = lane.bias,
@@ -466,25 +534,33 @@ public:
                       .separable = lane.separable,
                       .squared_weights = lane.squared_weights,
                       .shrink_beyond = lane.shrink_beyond};
-    return std::make_unique<DcdOn<Rows>>(group.rows_of(k), steps_by<Rows>(Loss{}),
-                                         std::move(state));
+    const AnyLoss loss = squared_ ? AnyLoss(SquaredHinge{}) : AnyLoss(Hinge{});
+    return std::visit(
+        [&](const auto &rows) -> std::unique_ptr<DualCoordinateDescent> {
+          using Rows = std::decay_t<decltype(rows)>;
+          ResidentRows<Rows> own(rows, group.rows_of(k), group.in_play(k));
+          return std::make_unique<DcdOn<Rows>>(std::move(own), steps_by<Rows>(loss),
+                                               std::move(state));
+        },
+        rows_);
   }
 
-  void alpha(int64_t k, double *out) const override {
-    const Group &group = group_of(k);
-    for (int64_t i = 0; i < n_rows; ++i)
-      out[i] = group.alpha().line(i)[k - group.classes().begin];
-  }
+  void alpha(int64_t k, double *out) const override { group_of(k).alpha(k, out); }
   void weights(int64_t k, double *out) const override {
-    const Group &group = group_of(k);
-    for (int64_t j = 0; j + 1 < n_weights; ++j)
-      out[j] = group.weights().line(j)[k - group.classes().begin];
-    out[n_weights - 1] = group.lane(k).bias.weight();
+    const auto w = group_of(k).weights_of(k);
+    std::copy(w.begin(), w.end(), out);
+    out[n_weights - 1] = group_of(k).lane(k).bias.weight();
   }
   double bias(int64_t k) const override { return group_of(k).lane(k).bias.value(); }
 
 private:
   double sigma(int64_t inside) const { return proximal_sigma(mean_norm_, mean_cost_, inside); }
+
+  template <int n>
+  std::unique_ptr<ClassGroup<W>> group(Range classes, const ProximalBias &bias) const {
+    return std::make_unique<ClassLanes<W, n>>(rows_, facts_, squared_, n_weights - 1, n_useful_,
+                                              classes, bias);
+  }
 
   static ClassSample estimate(ClassSample sums, int64_t n_drawn, int64_t n_all, double bias_gap) {
     const auto drawn = static_cast<double>(n_drawn), all = static_cast<double>(n_all);
@@ -496,7 +572,7 @@ private:
             all / drawn * sums.resting, error(sums.resting, sums.resting_error)};
   }
 
-  Group &group_of(int64_t k) const {
+  ClassGroup<W> &group_of(int64_t k) const {
     int64_t g = 0;
     while (k >= groups_[g]->classes().end)
       ++g;
@@ -511,49 +587,16 @@ private:
     });
   }
 
-  Rows rows_;
+  RowsOf<W> rows_;
+  bool squared_;
   LargeVector<ClassRow<W>> facts_;
   int n_threads_;
   int64_t n_useful_ = 0;
   double mean_norm_ = 0, mean_cost_ = 0;
   std::optional<FirstEpoch> first_;
   bool first_now_ = false; // the last visit was that of the first epoch
-  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<std::unique_ptr<ClassGroup<W>>> groups_;
   Buckets order_;
 };
-
-// How many lanes a group has, in parts of a cache line: what it takes by so many threads is least.
-// One visit for a whole line of classes takes as long as 1.75 of half, or 2.9 of a quarter
-// (measured on short texts), but there are fewer groups to go round.
-inline int line_parts(int64_t classes, int64_t line, int64_t n_threads) {
-  const int64_t at_once = std::max<int64_t>(n_threads, 1);
-  constexpr std::pair<int, double> choices[] = {{1, 1.0}, {2, 0.57}, {4, 0.34}};
-  const auto seconds = [&](const auto &choice) {
-    const auto [parts, each] = choice;
-    const int64_t groups = (classes * parts + line - 1) / line;
-    return static_cast<double>((groups + at_once - 1) / at_once) * each;
-  };
-  return std::ranges::min(choices, {}, seconds).first;
-}
-
-template <RowsLike Rows, LossLike Loss>
-std::unique_ptr<ClassDescents> make_class_descents(const Rows &rows, const double *costs,
-                                                   const int64_t *codes,
-                                                   const double *squared_norms, int64_t classes,
-                                                   double bias_precision, int n_threads) {
-  constexpr int line = n_lanes<typename Rows::Value>;
-  const auto make = [&]<int n>() -> std::unique_ptr<ClassDescents> {
-    return std::make_unique<ClassDescentsOn<Rows, Loss, n>>(rows, costs, codes, squared_norms,
-                                                            classes, bias_precision, n_threads);
-  };
-  switch (line_parts(classes, line, n_threads)) {
-  case 1:
-    return make.template operator()<line>();
-  case 2:
-    return make.template operator()<line / 2>();
-  default:
-    return make.template operator()<line / 4>();
-  }
-}
 
 } // namespace bridle

@@ -1,7 +1,6 @@
 // One row's steps for as many classes as have a lane.
 #pragma once
 
-#include "losses.hpp"
 #include "rows/lanes.hpp"
 
 #include <algorithm>
@@ -40,8 +39,26 @@ template <class W, int n, class Sum> struct LaneSums {
   }
 };
 
+// The hinge or its square of a row: the formulas of losses.hpp, with the choice in numbers of the
+// row and a blend, so that lanes are compiled once for both.
+template <class W> struct LaneLoss {
+  bool squared;
+  W cost, upper, curvature;
+
+  LaneLoss(bool squared_, W cost_)
+      : squared(squared_), cost(cost_), upper(squared ? std::numeric_limits<W>::infinity() : cost),
+        curvature(squared ? W(0.5) / cost : W(0)) {}
+
+  W gap(W p, W alpha) const {
+    const W slack = W(1) - p;
+    const W loss = slack > 0 ? cost * slack * (squared ? slack : W(1)) : W(0);
+    return loss - alpha * slack + W(0.5) * curvature * alpha * alpha;
+  }
+};
+
 // What a lane's step depends on beside the row.
 template <class W, int n> struct LaneSettings {
+  bool squared;
   W scale = 1; // m/t of the first epoch
   alignas(64) W bias[n] = {}, response[n] = {}, shrink_beyond[n] = {};
 };
@@ -53,11 +70,12 @@ struct LanesVisited {
 };
 
 // The steps of all lanes of one row, each exact with the other rows held: the lanes' RowStep.
-template <LossLike Loss, class W, int N>
+template <class W, int N>
 [[gnu::always_inline]] inline LanesVisited
 step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *alpha, W *delta,
            LaneSettings<W, N> &settings, LaneSums<W, N, W> &sums) {
-  const W cost = row.cost, upper = Loss{}.upper(cost), curvature = Loss{}.curvature(cost);
+  const LaneLoss<W> loss(settings.squared, row.cost);
+  const W upper = loss.upper, curvature = loss.curvature;
   const W scale = settings.scale, norm = row.squared_norm;
   LaneMask resting = 0, moved = 0;
 #pragma omp simd reduction(| : resting, moved)
@@ -66,7 +84,7 @@ step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *
     const W y = k == own ? W(1) : W(-1);
     const W a = alpha[k], response = settings.response[k], beyond = settings.shrink_beyond[k];
     const W p = y * (scale * score[k] + settings.bias[k]);
-    const W gradient = p - W(Loss::target) + a * curvature;
+    const W gradient = p - W(1) + a * curvature;
     const bool low = a <= 0, high = a >= upper;
     const bool rests = on & ((low & (gradient > beyond)) | (high & (gradient < -beyond)));
     const W projected = low ? std::min(gradient, W(0)) : high ? std::max(gradient, W(0)) : gradient;
@@ -77,13 +95,13 @@ step_lanes(const ClassRow<W> &row, int own, LaneMask active, const W *score, W *
     const W target = denominator > 0 ? a - gradient / denominator : bound;
     const W next = moves ? std::min(std::max(target, W(0)), upper) : a;
     const W change = next - a, step = change * y;
-    const W gap = Loss{}.gap(p, a, cost);
+    const W gap = loss.gap(p, a);
     sums.visits[k] += on ? W(1) : W(0);
     sums.gap[k] += on ? gap : W(0);
     sums.gradients[k] += moves ? projected * projected : W(0);
     sums.moved[k] += moves ? W(1) : W(0);
     sums.inside[k] += (on & !rests & (next > 0) & (next < upper)) ? W(1) : W(0);
-    sums.separable[k] += change * (W(Loss::target) - W(0.5) * curvature * (next + a));
+    sums.separable[k] += change * (W(1) - W(0.5) * curvature * (next + a));
     sums.squared[k] += step * (2 * score[k] + step * norm);
     sums.balance[k] += step;
     settings.bias[k] += scale * response * step;
