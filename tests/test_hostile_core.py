@@ -249,6 +249,8 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
                           "first": (9.0, 2.0, 3.0, 2.0)},
         "set_caution": lambda: {"caution": ones(5)}, "moved": dict, "keep": lambda: {"part": 0.5},
         "alpha": lambda: {"out": ones()},
+        "look": lambda: {"rng": _core.Rng(0), "n": 5, "w": ones(5), "bias": 0.0},
+        "scores": lambda: {"w": ones(5), "bias": 0.0, "out": ones()},
     },
     "StreamedDcd": {
         "visit": lambda: {"rows": csr(), "signed_cost": signs(), "squared_norms": ones(),

@@ -21,7 +21,7 @@ from bridle.rows.cluster.links import (
     is_summed,
     joined,
 )
-from bridle.rows.cluster.messages import Near
+from bridle.rows.cluster.messages import Look
 from bridle.rows.cluster.packed import pack, unpack
 
 TOKENS = bytes(range(TOKEN))
@@ -136,9 +136,8 @@ def test_everybody_has_one_above_and_few_below():
 
 
 def test_sums_of_answers():
-    one, two = Near(np.ones(2), 1.0), Near(np.ones(2), 2.5)
-    found = joined([one, two])
-    assert (found.sizes.tolist(), found.gap) == ([2.0, 2.0], 3.5)
+    assert joined([Look(1.0, 0.5, 2.0), Look(2.5, 0.0, 1.0)]) == Look(3.5, 0.5, 3.0)
+    assert joined([np.ones(2), np.ones(2)]).tolist() == [2.0, 2.0]
     assert joined([None, None]) is None
     assert joined([[1, (2.0, 3)], [10, (20.0, 30)]]) == [11, (22.0, 33)]
     both = joined([Interval(1.0, 2.0), Interval(3.0, 5.0)])

@@ -41,6 +41,20 @@ void set_caution(DcdPart &part, Vector<double> caution) {
   part.set_caution(caution.data());
 }
 
+DcdLook look_at(DcdPart &part, Rng &rng, int64_t n, Vector<double> w, double bias) {
+  expect_between(n, 1, int64_t{1} << 32, "n");
+  expect_size(w, part.n_weights, "w");
+  const nb::gil_scoped_release release;
+  return part.look(rng, n, w.data(), bias);
+}
+
+void score(DcdPart &part, Vector<double> w, double bias, MutableVector<double> out) {
+  expect_size(w, part.n_weights, "w");
+  expect_size(out, part.n_rows, "out");
+  const nb::gil_scoped_release release;
+  part.scores(w.data(), bias, out.data());
+}
+
 } // namespace
 
 void bind_dcd_part(nb::module_ &m) {
@@ -51,6 +65,9 @@ void bind_dcd_part(nb::module_ &m) {
       .def_ro("balance", &DcdShare::balance)
       .def_ro("finished", &DcdShare::finished)
       .def_ro("whole", &DcdShare::whole);
+  nb::class_<DcdLook>(m, "DcdLook")
+      .def_ro("active", &DcdLook::active)
+      .def_ro("resting", &DcdLook::resting);
   nb::class_<DcdMove>(m, "DcdMove")
       .def_ro("separable", &DcdMove::separable)
       .def_ro("balance", &DcdMove::balance)
@@ -62,6 +79,10 @@ void bind_dcd_part(nb::module_ &m) {
            nb::arg("first") = nb::none(),
            "Visit the next share of an epoch from these weights; add the step to `step`.")
       .def("set_caution", &set_caution, nb::arg("caution"))
+      .def("look", &look_at, nb::arg("rng"), nb::arg("n"), nb::arg("w"), nb::arg("bias"),
+           "The gap of some rows that are drawn, in play and at rest, at these weights.")
+      .def("scores", &score, nb::arg("w"), nb::arg("bias"), nb::arg("out"),
+           "Of the rows in play, at these weights; NaN for those that rest.")
       .def("moved", &DcdPart::moved, nb::call_guard<nb::gil_scoped_release>())
       .def("keep", &DcdPart::keep, nb::arg("part"), nb::call_guard<nb::gil_scoped_release>())
       .def("unshrink", &DcdPart::unshrink, nb::call_guard<nb::gil_scoped_release>())

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "linear/dcd/report.hpp"
+#include "linear/dcd/sample.hpp"
 #include "linear/dcd/visit.hpp"
 
 #include <algorithm>
@@ -41,6 +42,11 @@ public:
   // Since the other parts are stepping, too: from now on each step counts so many times, for each
   // feature and, last, for the bias.
   virtual void set_caution(const double *caution) = 0;
+  // The rows' parts of P - D at the weights and the bias of all parts, by n rows that are drawn of
+  // either kind.
+  virtual DcdLook look(Rng &rng, int64_t n, const double *w, double bias) = 0;
+  // Of the rows in play, at these weights; NaN for those that rest.
+  virtual void scores(const double *w, double bias, double *out) = 0;
   virtual DcdMove moved() = 0;
   // Goes this part of the way from where the rows were at the last call.
   virtual void keep(double part) = 0;
@@ -55,8 +61,7 @@ public:
 
   DcdPartOn(const Rows &rows, StepsOf<Rows> loss, const RowSides &sides, const double *start_alpha)
       : DcdPart(rows.n_rows, rows.n_features + 1), loss_(std::move(loss)),
-        rows_(rows, sides, start_alpha), w_(n_weights), cautions_(n_weights, W(1)),
-        has_moved_(n_rows, 0) {}
+        rows_(rows, sides, start_alpha), w_(n_weights), has_moved_(n_rows, 0) {}
 
   DcdShare visit(Rng &rng, int64_t bucket, double share, const Shared &from,
                  const std::optional<FirstShare> &first, double *step) override {
@@ -69,11 +74,11 @@ public:
     }
     const Range buckets = order_.next(share);
 
-    std::copy(from.w, from.w + n_weights, w_.begin());
-    w_.back() = 0; // of the constant feature, which the bias stands for
+    take_weights(from.w);
     start_ = w_;
-    const StepSettings<W> settings{
-        {.of = cautions_.data()}, static_cast<W>(from.response) * cautions_.back(), shrink_beyond_};
+    const StepSettings<W> settings{{.of = cautions_.empty() ? nullptr : cautions_.data()},
+                                   static_cast<W>(from.response) * caution(n_weights - 1),
+                                   shrink_beyond_};
     auto scale = [&](DcdPass<W> &pass, int64_t b) {
       set_scale(pass, b - buckets.begin, from, *first);
     };
@@ -82,7 +87,7 @@ public:
                              first ? BeginBucket<W>(scale) : BeginBucket<W>(),
                              [&](int64_t j, W before) { remember(j, before); });
     for (int64_t j = 0; j < n_weights; ++j)
-      step[j] += (w_[j] - start_[j]) / cautions_[j];
+      step[j] += (w_[j] - start_[j]) / caution(j);
 
     so_far_ = so_far_.then(pass);
     const int64_t visits = order_.rows_of(buckets);
@@ -95,11 +100,35 @@ public:
   }
 
   void set_caution(const double *caution) override {
-    std::copy(caution, caution + n_weights, cautions_.begin());
+    cautions_.assign(caution, caution + n_weights);
     for (DualRow<W> &row : rows_.all())
       row.squared_norm = Caution<W>::unknown;
     for (ActiveRow<W> &row : rows_.active)
       row.squared_norm = Caution<W>::unknown;
+  }
+
+  DcdLook look(Rng &rng, int64_t n, const double *w, double bias) override {
+    take_weights(w);
+    const auto b = static_cast<W>(bias);
+    auto gap_of = [&](const DualRow<W> &row, const Rows &from, int64_t at) -> double {
+      return loss_->gap(row, from.dot(at, w_.data()) + b);
+    };
+    auto active = [&](int64_t j) {
+      const ActiveRow<W> &row = rows_.active[j];
+      return row.shrunk() ? 0.0 : gap_of(row, rows_.view, row.at);
+    };
+    auto resting = [&](int64_t i) {
+      return rows_.resting(i) ? gap_of(rows_.all()[i], rows_.matrix(), i) : 0.0;
+    };
+    return {sample_gap(rng, rows_.size(), n, 1, active), sample_gap(rng, n_rows, n, 1, resting)};
+  }
+
+  void scores(const double *w, double bias, double *out) override {
+    take_weights(w);
+    std::fill(out, out + n_rows, std::numeric_limits<double>::quiet_NaN());
+    for (const ActiveRow<W> &row : rows_.active)
+      if (!row.shrunk())
+        out[row.row] = static_cast<double>(rows_.view.dot(row.at, w_.data())) + bias;
   }
 
   DcdMove moved() override {
@@ -152,6 +181,13 @@ private:
     W alpha;
   };
 
+  void take_weights(const double *w) {
+    std::copy(w, w + n_weights, w_.begin());
+    w_.back() = 0; // of the constant feature, which the bias stands for
+  }
+
+  W caution(int64_t j) const { return cautions_.empty() ? W(1) : cautions_[j]; }
+
   void remember(int64_t at, W before) {
     const int64_t row = rows_.active[at].row;
     if (!std::exchange(has_moved_[row], uint8_t{1}))
@@ -176,7 +212,7 @@ private:
     const auto here = static_cast<double>(bucket * order_.bucket());
     const double seen = first.rows_seen + first.at_once * here;
     const double scale = (first.rows_in_all + first.rows_before) / (seen + first.rows_before);
-    const double change = cautions_.back() * pass.balance;
+    const double change = caution(n_weights - 1) * pass.balance;
     pass.scale = static_cast<W>(scale);
     pass.bias =
         static_cast<W>(from.bias + from.response * ((scale - 1) * from.balance + scale * change));
@@ -192,7 +228,7 @@ private:
   StepsOf<Rows> loss_;
   ResidentRows<Rows> rows_;
   std::vector<W> w_, start_; // of the visit at hand: now, and when it began
-  std::vector<W> cautions_;  // how often steps count
+  std::vector<W> cautions_;  // how often steps count; empty: once
   std::vector<Undo> undo_;
   RawVector<uint8_t> has_moved_;
   bool renumbered_ = false; // the active rows, since the last `keep`

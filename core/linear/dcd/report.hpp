@@ -19,6 +19,11 @@ struct DcdSample {
   double gap, error; // and its standard error
 };
 
+// The same of one of many parts: of its rows in play, and of those that rest.
+struct DcdLook {
+  DcdSample active, resting;
+};
+
 // One of many parts of a problem, the other rows being elsewhere: what a visit to some of its rows
 // saw, ...
 struct DcdShare {

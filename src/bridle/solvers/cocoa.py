@@ -30,7 +30,6 @@ The bias is the proximal point method's, as in dcd, shared by all parts like w.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -47,10 +46,11 @@ from bridle.rows.cluster.messages import PartsLostError
 from bridle.rows.cluster.price import message_bytes, worthwhile_work
 from bridle.rows.cluster.run import visit_all
 from bridle.solvers.base import Iterates, Pace, Solver
+from bridle.solvers.shared.gap_estimates import relative_to
 
 if TYPE_CHECKING:
     from bridle.problems.linear import LinearProblem
-    from bridle.rows.cluster.messages import Step
+    from bridle.rows.cluster.messages import Look, Step
     from bridle.rows.cluster.run import ClusterRun
 
 Array = np.typing.NDArray[np.float64]
@@ -123,6 +123,13 @@ class Cocoa(Solver):
                 rounds.seen.learn(certificate)
 
 
+# Rows that all parts draw in a round, to see how far it is: one for so many visits, at most so many
+# and at least so many.
+DRAWN, MOST_DRAWN, LEAST_DRAWN = 16, 4096, 1024
+# Epochs of a part that is alone until it is looked at how far it is, as in dcd.
+ALONE = 0.25
+
+
 class Rounds:
     """On all parts or, once few rows move, on these rows in one place."""
 
@@ -141,6 +148,7 @@ class Rounds:
         # Epochs until the next look at how many rows still move: from zero, all do for an epoch.
         self.patience = 1.0 if run.start is None else 0.0
         self.active = self.moving = self.whole = 0.0
+        self.visits = 0  # of the last round
         self.near = 1.0  # rows that may move, for each that does, when there were too many
 
     def one(self) -> tuple[int, float | None]:
@@ -155,8 +163,14 @@ class Rounds:
         self.epochs = self._epochs()
         return {
             "epochs": self.epochs, "bucket": self.bucket, "first": self.first,
-            **self.caution.order(self.epochs),
+            "look": self._drawn(), "wake": self.seen.wake, **self.caution.order(self.epochs),
         }  # fmt: skip
+
+    def _drawn(self) -> int:
+        """Rows that each part draws."""
+        if self.first is not None:
+            return 0
+        return int(np.clip(self.visits // DRAWN, LEAST_DRAWN, MOST_DRAWN)) // len(self.run.parts)
 
     def _epochs(self) -> float:
         """Of local work: more once fewer rows move, since a message costs what it did before."""
@@ -164,7 +178,8 @@ class Rounds:
             return 1.0
         if self.work is not None:
             return self.work
-        return min(1.0, worthwhile_work(self.run) * self.whole / max(1.0, self.active))
+        epochs = worthwhile_work(self.run) * self.whole / max(1.0, self.active)
+        return min(1.0, max(epochs, ALONE if len(self.run.parts) == 1 else 0.0))
 
     def gathered(self) -> tuple[int, float | None] | None:
         """A round on the rows that still move, in one place; None if it is not time for one."""
@@ -188,19 +203,21 @@ class Rounds:
     def learn(self, steps: list[Step]) -> tuple[int, float | None]:
         """From the answers to a round."""
         visits, line = sum(one.visits for one in steps), Line.along(self.run, steps)
+        self.visits = visits
+        self.here.forget()
         self.active = sum(one.active for one in steps)
         self.moving = sum(one.moving for one in steps)
         self.whole = max(self.whole, self.active)
-        if self.first is not None:
-            # Steps for a dual with other costs are taken as they are, and say little of later ones.
+        # What the first epoch did is for a dual with other costs: all the next round has to go by.
+        self.caution.learn(line, self.epochs if self.first is None else 0.0)
+        if self.first is not None:  # steps for a dual with other costs are taken as they are
             self.first = None
-            self.run.move(1.0, line.step, line.balance)
+            self.run.move(1.0, line.step, line.balance, line.separable(1.0))
             self.run.bias.recentre(self.run.sigma(self.run.n_useful // 10))
             return visits, np.inf
         self.count += 1
         self.patience -= self.epochs
-        self.run.move(line.eta, line.step, line.balance)
-        self.caution.learn(line, self.epochs)
+        self.run.move(line.eta, line.step, line.balance, line.separable(line.eta))
         return visits, self.seen.add(self.epochs, steps, self.run)
 
 
@@ -288,7 +305,13 @@ class Line:
     step: Array
     balance: float
     eta: float
+    rest: tuple[float, float]  # see `separable`
     apart: Array | None  # what the parts have told of `Step.apart`
+
+    def separable(self, eta: float) -> float:
+        """What the dual gains so far along the step, but for w and the bias."""
+        gain, curvature = self.rest
+        return eta * gain + 0.5 * eta * (1 - eta) * curvature
 
     @classmethod
     def along(cls, run: ClusterRun, steps: list[Step]) -> Line:
@@ -299,11 +322,12 @@ class Line:
         apart = joined(told) if told else None
         balance = sum(one.balance for one in steps)
         length, response = inner(summed, summed), float(run.bias.response)
-        h = length + sum(one.curvature for one in steps) + response * balance**2
-        rise = sum(one.separable for one in steps) - inner(run.w, summed[:-1]) - 0.5 * length
+        gain, curvature = sum(one.separable for one in steps), sum(one.curvature for one in steps)
+        h = length + curvature + response * balance**2
+        rise = gain - inner(run.w, summed[:-1]) - 0.5 * length
         rise -= run.b * balance + 0.5 * response * balance**2
         eta = min(1.0, max(0.0, (rise + 0.5 * h) / h)) if h > 0 else 1.0
-        return cls(summed, balance, eta, apart)
+        return cls(summed, balance, eta, (gain, curvature), apart)
 
 
 class Caution:
@@ -322,9 +346,11 @@ class Caution:
 
     def order(self, epochs: float) -> dict[str, Any]:
         """What the parts are to be told with a round of so many, and to tell."""
+        if self.n_parts == 1:
+            return {"caution": None, "memory": 0.0, "tell": False}
         news = self._news() if self.worked >= self.next else None
-        memory = 0.0 if self.worked == 0 else _memory(epochs)
-        return {"caution": news, "memory": memory, "tell": self.worked + epochs >= self.next}
+        tell = self.worked + epochs >= self.next
+        return {"caution": news, "memory": self._memory(epochs), "tell": tell}
 
     def _news(self) -> Array:
         self.next = self.worked + min(self.worked, 1.0)
@@ -337,66 +363,52 @@ class Caution:
         return np.asarray(np.clip(ratio, 1.0, float(self.n_parts)))
 
     def learn(self, line: Line, epochs: float) -> None:
-        """From a round."""
-        self.together = _memory(epochs) * self.together + line.step**2
+        """From a round; the first one of all, of another dual, counts as no epochs."""
+        self.together = self._memory(epochs) * self.together + line.step**2
         self.together[-1] += line.balance**2
         self.apart = self.apart if line.apart is None else line.apart
         self.worked += epochs
 
-
-def _memory(epochs: float) -> float:
-    """How much of what was before counts after a round: an epoch's."""
-    return 1 - min(epochs, 0.5)
+    def _memory(self, epochs: float) -> float:
+        """How much of what was before counts after a round: an epoch's."""
+        return 0.0 if self.worked == 0 else 1 - min(epochs, 0.5)
 
 
 class Seen:
-    """The relative gap, guessed from what the parts saw on their way of late.
+    """The relative gap, by the rows that the parts draw: unbiased, whatever they worked on since.
 
-    They see it against weights of their own, which suit their own rows: the truth may be larger.
-    Certificates say by how much.
+    It is that of the weights with which the round began; of one part, with which it ended.
     """
 
-    SPAN = 0.5  # epochs, at least, that a guess is made of
-
     def __init__(self, run: ClusterRun) -> None:
-        self.rounds: deque[tuple[float, float, int]] = deque()  # epochs, gap, rows inside the box
-        self.since = 0.0  # epochs, since b was last set free
-        self.correction = 1.0
-        # From zero, as good as P(0); a start may be anywhere, and only a certificate knows.
-        self.primal = run.zero_primal if run.start is None else np.inf
-        self.guess = np.inf
+        self.epochs, self.inside = 0.0, 0  # since b was last set free; rows inside their boxes then
+        self.correction, self.guess = 1.0, np.inf
+        self.wake = False  # whether rows at rest cost more than the others
 
     def add(self, epochs: float, steps: list[Step], run: ClusterRun) -> float | None:
         """From a round: a guess, if one can be made."""
-        gap, inside = sum(one.gap for one in steps), sum(one.inside for one in steps)
-        self.rounds.append((epochs, gap, inside))
-        span = sum(one[0] for one in self.rounds)
-        while span - self.rounds[0][0] >= self.SPAN:
-            span -= self.rounds.popleft()[0]
-        self.since += epochs
-        if self.since >= 1.0:
-            self.since = 0.0
-            run.bias.recentre(run.sigma(sum(one[2] for one in self.rounds) / span))
-        if not np.isfinite(self.primal):
-            return None
-        if span < self.SPAN:
-            return np.inf if run.start is None else None
+        self.epochs += epochs
+        self.inside += sum(one.inside for one in steps)
+        if self.epochs >= 1.0:
+            run.bias.recentre(run.sigma(self.inside / self.epochs))
+            self.epochs, self.inside = 0.0, 0
+        look: Look = joined([one.look for one in steps])
+        self.wake = look.resting >= look.active
         self.correction **= 1 - 0.3 * min(epochs, 1.0)  # what a certificate showed was of that time
-        gap = sum(one[1] for one in self.rounds) / span
-        self.guess = (max(0.0, gap) + float(run.bias.gap)) / self.primal
-        return self.correction * self.guess
+        return self.known(look.active + look.resting + 2 * look.variance**0.5, run)
 
     def known(self, gap: float, run: ClusterRun) -> float | None:
-        """The same of rows in one place: others may be why it is larger, as a certificate says."""
-        if not np.isfinite(self.primal):
+        """From a gap of all rows, or of those in one place: others may be why it is larger."""
+        gap = max(0.0, gap) + float(run.bias.gap)
+        size = relative_to(run.dual, gap)
+        if not 0 < size < np.inf:
             return None
-        self.guess = (max(0.0, gap) + float(run.bias.gap)) / self.primal
-        return self.guess
+        self.guess = gap / size
+        return self.correction * self.guess
 
     def learn(self, certificate: Any) -> None:
         """From a certificate."""
-        self.primal = certificate.primal
         if 0 < self.guess < np.inf:
             # And a little more, or the last hundredth of the way would take many certificates.
             found = 1.05 * certificate.relative_gap / self.guess
-            self.correction = min(20.0, max(0.5, found))
+            self.correction = min(20.0, max(1.0, found))

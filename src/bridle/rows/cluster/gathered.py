@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
-from bridle.rows.cluster.messages import Near, Share
+from bridle.rows.cluster.messages import Share
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
 
@@ -53,6 +53,10 @@ class Gathered:
         self.nbytes += float(sizes[band])
         return True
 
+    def forget(self) -> None:
+        """The parts have visited the rows themselves: their dual variables are others now."""
+        self.shares, self.nbytes = [], 0.0
+
     def _sizes(self) -> Array:
         """Of the rows that are not here; if they do not fit in, what was copied is given up."""
         if self.shares and self.recoveries == self.run.recoveries:
@@ -60,14 +64,13 @@ class Gathered:
             if self.nbytes + sizes.min() <= self.most_bytes:
                 return sizes
         self.recoveries = self.run.recoveries
-        self.shares, self.nbytes = [], 0.0
+        self.forget()
         return self._look(anew=True)
 
     def _look(self, *, anew: bool) -> Array:
         """The parts look at all rows from the weights as they are."""
         w = None if self.run.judged else self.run.vector().astype(self.run.sides.rows.dtype)
-        found: list[Near] = self.run.call("near", anew, w, self.run.b)
-        return np.asarray(np.sum([one.sizes for one in found], axis=0))
+        return np.asarray(np.sum(self.run.call("near", anew, w, self.run.b), axis=0))
 
     def solve(self, rng: _core.Rng, bucket: int) -> int:
         """Coordinate descent on them, from the weights of all; how many visits it took."""
@@ -99,6 +102,7 @@ class Gathered:
                 if epoch.whole:
                     break
                 descent.unshrink()
+        run.separable += descent.moved().separable
         run.w, run.judged = w[:-1], False
         return visits
 

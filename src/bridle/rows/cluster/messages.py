@@ -100,6 +100,17 @@ class Order:
     first: FirstShare | None = None
     memory: float = 0.0  # how much of what is known of earlier rounds counts, see `Step.apart`
     tell: bool = False  # whether to say so
+    look: int = 0  # rows that a part draws, see `Look`
+    wake: bool = False  # whether rows that rest are to be visited again
+
+
+@dataclass(frozen=True)
+class Look:
+    """The gap of all rows of a part, by some that it drew: of rows in play, of those at rest."""
+
+    active: float
+    resting: float
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -110,11 +121,11 @@ class Step:
     separable: float
     balance: float
     curvature: float
-    gap: float  # seen on the way
     visits: int
     inside: int
     active: float  # bytes of the rows that do not rest
     moving: float  # of those that move, by how many did in this round
+    look: Look | None = None  # at the weights that the round began with; of one part, ended with
     # How far the weights, and last the balance, were pushed in this round and before: the sum of
     # the squares, older rounds counting less.
     apart: NDArray[Any] | None = None
@@ -127,11 +138,3 @@ class Share:
     X: tuple[NDArray[Any], ...]  # lengths, columns and values, or one dense block
     signed_cost: Array
     alpha: NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Near:
-    """The bytes of the rows that may move, for each band, and the gap of all rows."""
-
-    sizes: Array
-    gap: float  # sum C_i loss + alpha_i (margin) - the separable dual, which is P - D

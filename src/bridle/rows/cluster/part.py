@@ -22,7 +22,6 @@ from bridle.rows.cluster.messages import (
     Against,
     Aside,
     FromSnapshot,
-    Near,
     Opened,
     Order,
     PartsLostError,
@@ -110,8 +109,9 @@ class Part:
         return np.concatenate([block.codes for block in self.blocks])
 
     def open(
-        self, run: int, objective: Against, seed: int, start: FromSnapshot | None, saved: str | None
-    ) -> Opened:
+        self, run: int, objective: Against, seed: int, start: FromSnapshot | None,
+        saved: str | None, alone: bool = False,
+    ) -> Opened:  # fmt: skip
         """Begin to solve a problem: from a start, from a checkpoint that is there, or from zero."""
         chosen: Any = [None] * len(self.blocks)
         found = None if saved is None else read_checkpoint(self._file(saved), self.n_rows)
@@ -126,7 +126,7 @@ class Part:
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
         file = None if saved is None else self._file(saved)
-        self.runs[run] = PartRun(objective, made, rng, file, self.n_crew)
+        self.runs[run] = PartRun(objective, made, rng, file, self.n_crew, alone)
         return Opened(
             sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
@@ -165,21 +165,26 @@ class Part:
         """A round: local epochs on the subproblem of CoCoA+, from the weights of all parts."""
         return self.run(run).visit(order)
 
-    def settle(self, run: int, kept: float) -> tuple[Array, float, float]:
-        """Keep that much of the last step: w(alpha), sum alpha_i y_i, and rows inside the box."""
+    def settle(self, run: int, kept: float) -> tuple[Array, float, float, float]:
+        """Keep that much of the last step.
+
+        Says w(alpha), sum alpha_i y_i, the dual value but for 1/2 |w|^2, and rows inside the box.
+        """
         state = self.run(run)
         state.keep(kept)
-        w, balance, inside = np.zeros(self.n_features + 1), 0.0, 0
+        w, balance, separable, inside = np.zeros(self.n_features + 1), 0.0, 0.0, 0
         for own in state.states:
             alpha = own.alpha()
-            w += own.block.rows.combine(alpha * own.y)
+            if alpha.any():
+                w += own.block.rows.combine(alpha * own.y)
             balance += inner(alpha, own.y)
+            separable += own.separable(alpha)
             between = (alpha > own.piece.lower) & (alpha < own.upper)
             inside += int(np.count_nonzero(between))
-        return w, balance, float(inside)
+        return w, balance, separable, float(inside)
 
-    def near(self, run: int, kept: float, anew: bool, w: Array | None, b: float) -> Near:
-        """Keep that much of the last step, and look which rows may move.
+    def near(self, run: int, kept: float, anew: bool, w: Array | None, b: float) -> Array:
+        """Keep that much of the last step: the bytes of the rows that may move, for each band.
 
         anew: as if none had been handed out. w: None if it is what was judged last.
         """
@@ -187,9 +192,8 @@ class Part:
         state.keep(kept)
         for own in state.states if anew else ():
             own.out = []
-        found = [own.near(w, b) for own in state.states]
-        sizes = np.sum([one.sizes for one in found], axis=0)
-        return Near(sizes, sum(one.gap for one in found))
+        sizes: Array = np.sum([own.near(w, b) for own in state.states], axis=0)
+        return sizes
 
     def gather(self, run: int, kept: float, band: int) -> Share:
         """The rows that `near` found in a band."""

@@ -13,6 +13,7 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.bias import narrowed_minimum
+from bridle.objective.losses import inner
 from bridle.objective.point import Iterate
 from bridle.objective.rounding import ZERO
 from bridle.rows.base import LEVEL, Findings, Judged, Scales, total
@@ -51,6 +52,7 @@ class ClusterRun:
         self.judged = False  # whether w is what the parts judged last
         self.w = np.zeros(sides.rows.n_features)
         self.balance = 0.0  # sum alpha y
+        self.separable = 0.0  # the dual value but for 1/2 |w|^2 and the bias
         self.from_zero = False
         self.bias = _core.steps.ProximalBias(
             sides.bias_precision, 0.0 if start is None else start.b
@@ -70,9 +72,9 @@ class ClusterRun:
         return float(_core.steps.proximal_sigma(self.mean_norm, self.mean_cost, int(n_inside)))
 
     @property
-    def zero_primal(self) -> float:
-        """P(0), every row costing C_i there."""
-        return self.mean_cost * self.sides.rows.n_rows
+    def dual(self) -> float:
+        """D(alpha), about."""
+        return self.separable - 0.5 * inner(self.w, self.w) + float(self.bias.dual)
 
     def first_share(self) -> FirstShare | None:
         """How the first epoch goes; None if this is not the beginning, from zero."""
@@ -117,11 +119,15 @@ class ClusterRun:
         self.told = True
         self.sides.report.rounds += 1
 
-    def move(self, kept: float, step: Array, balance: float) -> None:
-        """w and b go this part of the way; the parts hear of it with the next message."""
+    def move(self, kept: float, step: Array, balance: float, separable: float) -> None:
+        """w and b go this part of the way; the parts hear of it with the next message.
+
+        separable: by how much `separable` then grows.
+        """
         self.kept, self.judged = kept, False
         self.w += kept * step[:-1]
         self.balance += kept * balance
+        self.separable += separable
         self.bias.add(kept * balance)
 
     def judge(self, iterate: Iterate) -> Findings:
@@ -177,6 +183,7 @@ class ClusterRun:
         else:
             self.w = judged.w_alpha[:-1].copy()
             self.balance = judged.balance.middle
+            self.separable = judged.value.middle
             self.bias.set_balance(self.balance)
         joined = np.append(w, b / sides.bias_scale if sides.bias == "regularised" else 0.0)
         return Findings(joined, b, loss, judged, self._resident(snapshot, judged), False)
@@ -225,7 +232,7 @@ class ClusterRun:
         try:
             opened = self.parts.call(
                 "open", self.number, sides.against, self.seed, self.start, self._saved(),
-                only=only,
+                len(self.parts) == 1, only=only,
             )  # fmt: skip
             # Of an unfinished round nobody knows who took part in it: it never was.
             settled = self.parts.call("settle", self.number, 0.0 if only is not None else 1.0)
@@ -244,7 +251,8 @@ class ClusterRun:
         self.w = np.sum([one[0] for one in settled], axis=0)[:-1]
         self.balance = sum(one[1] for one in settled)
         self.bias.set_balance(self.balance)
-        inside = sum(one[2] for one in settled)
+        self.separable = sum(one[2] for one in settled)
+        inside = sum(one[3] for one in settled)
         if only is None:
             inside = inside if self.start is not None else self.n_useful // 10
             self.bias.start(self.sigma(inside))

@@ -9,11 +9,11 @@ import numpy as np
 from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.objective.dual import rescaled
-from bridle.objective.losses import Loss, inner, loss_from, weighted_sum
+from bridle.objective.losses import Loss, inner, loss_from
 from bridle.objective.rounding import Interval
 from bridle.rows.base import Judged, Pass, Piece, Scales, bias_bracket, judge_piece, loss_at
 from bridle.rows.cluster.blocks import BlockRows
-from bridle.rows.cluster.messages import Against, Near, Share
+from bridle.rows.cluster.messages import Against, Share
 from numpy.typing import NDArray
 
 # A row may move if its margin need change no more than this for it: how far to look, widest first.
@@ -28,8 +28,6 @@ class State:
     piece: Piece
     loss: Loss
     descent: Any
-    whole_gap: float = np.inf  # when all rows were last visited
-    epoch_gap: float = 0.0  # seen in the epoch at hand
     look: Pass = field(default_factory=lambda: Pass(np.empty(0), 0.0, np.empty(0), 0.0))
     judged_b: float = 0.0  # which the scores of that look have in them
     out: list[NDArray[np.intp]] = field(default_factory=list)  # rows that were handed out
@@ -71,27 +69,34 @@ class State:
         out[np.isnan(out)] = 0.0  # what has overflown float32 proves nothing
         return self.piece.clipped(out)  # float32 may have rounded past the bound
 
-    def near(self, w: Array | None, b: float) -> Near:
-        """Of these rows, for these weights or those judged last; not of those handed out."""
+    def separable(self, alpha: Array) -> float:
+        """The share of the dual value but for 1/2 |w|^2."""
+        pull = 0.0 if self.piece.targets is None else inner(alpha, self.piece.targets)
+        return float(self.loss.dual_value(alpha, self.cost)) + pull
+
+    def near(self, w: Array | None, b: float) -> Array:
+        """The bytes of the rows that may move, for each band; not of those handed out.
+
+        For these weights, or those judged last.
+        """
         if w is None:
             scores = self.look.scores + (b - self.judged_b)
-        else:
-            scores = self.block.rows.scores(w.astype(np.float64)) + b
-        margins = self.piece.margins(scores)
-        alpha, room = self.alpha(), 1e-6 * self.cost  # float32 has rounded
+        else:  # rows that rest are left to the next certificate
+            scores = np.empty(len(self.y))
+            self.descent.scores(w.astype(np.float64), b, scores)
+        seen = np.flatnonzero(~np.isnan(scores))
+        margins, cost, alpha = self.piece.margins(scores)[seen], self.cost[seen], self.alpha()[seen]
+        room = 1e-6 * cost  # float32 has rounded
         # The narrowest band in which a row is: -1 if it was handed out or rests in all of them.
-        self.band = np.full(len(alpha), -1, np.int8)
+        self.band, found = np.full(len(scores), -1, np.int8), np.full(len(seen), -1, np.int8)
         for k, width in enumerate(BANDS):
-            most, least = (self.cost * self.loss.slope(margins + d) for d in (-width, width))
-            self.band[(alpha < most - room) | (alpha > least + room)] = k
+            most, least = (cost * self.loss.slope(margins + d) for d in (-width, width))
+            found[(alpha < most - room) | (alpha > least + room)] = k
+        self.band[seen] = found
         for chosen in self.out:
             self.band[chosen] = -1
         sizes = self.block.row_bytes
-        gap = weighted_sum(self.cost, self.loss.value(margins)) + inner(alpha, margins)
-        return Near(
-            np.array([sizes[self.band >= k].sum() for k in range(len(BANDS))]),
-            gap - self.loss.dual_value(alpha, self.cost),
-        )
+        return np.array([sizes[self.band >= k].sum() for k in range(len(BANDS))])
 
     def hand_out(self, band: int) -> Share:
         """The rows that `near` found in a band."""
@@ -106,7 +111,6 @@ class State:
         for chosen, new in zip(self.out, pieces, strict=True):
             alpha[chosen] = new
         self.descent = descent_of(self.piece, self.loss, alpha)
-        self.whole_gap, self.epoch_gap = np.inf, 0.0
 
     def judge(self, w: Array, scales: Scales, alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""
@@ -132,15 +136,3 @@ def descent_of(piece: Piece, loss: Loss, alpha: Array) -> Any:
     return _core.steps.dcd_part(
         rows.view, loss.struct, piece.signed_cost, rows.squared_norms, alpha, piece.targets
     )
-
-
-def wake(state: State, done: Any) -> None:
-    """As in dcd: once the active rows are far more accurate, the others deserve a look."""
-    state.epoch_gap += done.gap
-    if not done.finished:
-        return
-    gap, state.epoch_gap = state.epoch_gap, 0.0
-    if done.whole:
-        state.whole_gap = gap
-    elif gap <= 0.1 * state.whole_gap:
-        state.descent.unshrink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,8 @@ from bridle import _core
 from bridle.matrix.arrays import Array
 from bridle.matrix.threads import Threads
 from bridle.rows.cluster.blocks import LOCAL
-from bridle.rows.cluster.messages import Against, FirstShare, Order, Step
-from bridle.rows.cluster.state import State, wake
+from bridle.rows.cluster.messages import Against, FirstShare, Look, Order, Step
+from bridle.rows.cluster.state import State
 
 
 @dataclass
@@ -24,7 +24,8 @@ class PartRun:
     rng: Any
     saved: str | None  # where its checkpoint is
     n_threads: int = 1
-    caution: Array = field(default_factory=lambda: np.empty(0))
+    alone: bool = False  # whether no other part steps at the same time
+    caution: Array | None = None  # of the other parts
     apart: Array | None = None  # see `Step`
     # Of blocks that are visited at the same time: see `Crew`.
     crew: Crew | None = None
@@ -37,17 +38,42 @@ class PartRun:
     def visit(self, order: Order) -> Step:
         """A round; its step is kept when it is known how far to go."""
         self.keep(order.kept)
+        for state in self.states if order.wake else ():
+            state.descent.unshrink()
         if order.caution is not None:
             self.caution = order.caution.astype(np.float64)
             for state in self.states if self.n_threads == 1 else ():
                 state.descent.set_caution(self.caution)
+        w = order.w.astype(np.float64)
+        look = None if self.alone else self._look(order.look, w, order.b)
+        caution = np.ones(len(w)) if self.caution is None else self.caution
         if self.n_threads > 1:
             self.crew = self.crew or Crew(self.states, self.n_threads, self.rng)
-            return self._step(order, *self.crew.visit(order, self.caution))
-        w = np.array(order.w, np.float64)
+            found = self.crew.visit(order, caution)
+        else:
+            found = self._in_turn(order, caution)
+        step = self._step(order, *found)
+        if self.alone:
+            b = order.b + order.response * step.balance
+            look = self._look(order.look, w + found[0], b)
+        return replace(step, look=look)
+
+    def _look(self, n: int, w: Array, b: float) -> Look | None:
+        """The gap at these weights, by so many rows of either kind."""
+        if n == 0:
+            return None
+        each = -(-n // len(self.states))
+        looks = [state.descent.look(self.rng, each, w, b) for state in self.states]
+        return Look(
+            sum(look.active.gap for look in looks), sum(look.resting.gap for look in looks),
+            sum(look.active.error**2 + look.resting.error**2 for look in looks),
+        )  # fmt: skip
+
+    def _in_turn(self, order: Order, caution: Array) -> tuple[Array, int, int]:
+        """The blocks one after the other: their steps in sum, visits, and rows inside."""
+        w = order.w.astype(np.float64)
         step, own = np.zeros(len(w)), np.zeros(len(w))
         b, balance, first, left = order.b, order.balance, order.first, order.epochs
-        gap = 0.0
         visits = inside = 0
         while left > 1e-9:
             share = min(1.0, left)
@@ -57,31 +83,26 @@ class PartRun:
                     self.rng, order.bucket, share, w, b, order.response, own, balance, first
                 )
                 step += own
-                w += self.caution * own
-                b += self.caution[-1] * order.response * done.balance
-                balance += self.caution[-1] * done.balance
-                gap, visits, inside = gap + done.gap, visits + done.visits, inside + done.inside
-                if first is None:
-                    wake(state, done)
-                else:
-                    first = first.after(done.visits)
+                w += caution * own
+                b += caution[-1] * order.response * done.balance
+                balance += caution[-1] * done.balance
+                visits, inside = visits + done.visits, inside + done.inside
+                first = first and first.after(done.visits)
             left -= share
-        return self._step(order, step, gap, visits, inside)
+        return step, visits, inside
 
-    def _step(self, order: Order, step: Array, gap: float, visits: int, inside: int) -> Step:
+    def _step(self, order: Order, step: Array, visits: int, inside: int) -> Step:
         moves = [state.descent.moved() for state in self.states]
         balance = sum(move.balance for move in moves)
-        if order.first is None:  # which goes for another dual
-            pushed = step**2
-            pushed[-1] = balance**2
-            self.apart = pushed if self.apart is None else order.memory * self.apart + pushed
+        pushed = step**2
+        pushed[-1] = balance**2
+        self.apart = pushed if self.apart is None else order.memory * self.apart + pushed
         dtype = order.w.dtype
         active = sum(state.active_bytes for state in self.states)
         moving = active * sum(move.rows for move in moves) / max(1, visits)
         return Step(
             step.astype(dtype), sum(move.separable for move in moves), balance,
-            sum(move.curvature for move in moves), gap, visits, inside,
-            active, moving,
+            sum(move.curvature for move in moves), visits, inside, active, moving, None,
             self.apart.astype(dtype) if order.tell and self.apart is not None else None,
         )  # fmt: skip
 
@@ -105,11 +126,11 @@ class Crew:
         self.apart: Array = np.empty(0)
         self.worked = self.told = 0.0  # epochs
 
-    def visit(self, order: Order, caution: Array) -> tuple[Array, float, int, int]:
-        """The blocks' steps in sum; the gap seen, visits, and rows inside."""
+    def visit(self, order: Order, caution: Array) -> tuple[Array, int, int]:
+        """The blocks' steps in sum, visits, and rows inside."""
         w, b, left = np.array(order.w, np.float64), order.b, order.epochs
         balance, first = order.balance, order.first
-        step, gap, visits, inside = np.zeros(len(w)), 0.0, 0, 0
+        step, visits, inside = np.zeros(len(w)), 0, 0
         if order.caution is not None or self.worked >= self.told:
             self._tell(caution)
         with Threads(self.n_threads, "bridle-part") as pool:
@@ -121,19 +142,16 @@ class Crew:
                     found = list(pool.map(now, wave, rngs))
                     change = sum(done.balance for _, done in found)
                     self._learn([own for own, _ in found])
-                    for state, (own, done) in zip(wave, found, strict=True):
+                    for own, done in found:
                         step += own
                         w = w + caution * own
-                        gap, visits = gap + done.gap, visits + done.visits
-                        inside += done.inside
-                        if first is None:
-                            wake(state, done)
+                        visits, inside = visits + done.visits, inside + done.inside
                     b += caution[-1] * order.response * change
                     balance += caution[-1] * change
                     first = first and first.after(sum(done.visits for _, done in found))
                 left -= share
                 self.worked += share
-        return step, gap, visits, inside
+        return step, visits, inside
 
     def _learn(self, steps: list[Array]) -> None:
         if not len(self.apart):
