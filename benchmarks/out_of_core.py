@@ -118,7 +118,7 @@ def solve_in_memory(path: Path, gap: float) -> tuple[float, float]:
 
 
 def measure(path: Path, options: Any, folder: Path, cold: bool) -> dict[str, Any]:
-    """One round: what is compared, one after the other."""
+    """One round of a file: its reads before and after the training."""
     if not cold:
         read_once(path, cold, 2)
     read = {n: [read_once(path, cold, n)] for n in (1, 2)}
@@ -127,7 +127,6 @@ def measure(path: Path, options: Any, folder: Path, cold: bool) -> dict[str, Any
     processor = processor_seconds() - began
     for n, seconds in read.items():
         seconds.append(read_once(path, cold, n))
-    in_memory, in_memory_epochs = solve_in_memory(path, options.gap)
     return {
         "read": min(map(statistics.mean, read.values())),
         "epochs": report["epochs"],
@@ -136,8 +135,6 @@ def measure(path: Path, options: Any, folder: Path, cold: bool) -> dict[str, Any
         "streamed": report["seconds"]["solve"] + report["seconds"]["certify"]
         - report["forgetting"],
         "processor": processor,  # the start of the program and the forgetting included
-        "in_memory": in_memory,
-        "in_memory_epochs": in_memory_epochs,
         "peak_mib": report["peak_rss_mb"],
     }  # fmt: skip
 
@@ -176,22 +173,26 @@ def main() -> None:
         for cold in (True, False):
             rounds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in files}
             for _ in range(options.rounds):
+                in_memory, epochs = solve_in_memory(plain, options.gap)
                 for kind, path in files.items():
-                    rounds[kind].append(measure(path, options, folder, cold))
+                    found = measure(path, options, folder, cold)
+                    rounds[kind].append(
+                        {**found, "in_memory": in_memory, "in_memory_epochs": epochs}
+                    )
             read, in_memory = (
                 statistics.median(found[what] for found in rounds["plain"])
                 for what in ("read", "in_memory")
             )
-            for kind, found in rounds.items():
-                table = {key: statistics.median(one[key] for one in found) for key in found[0]}
+            for kind, turns in rounds.items():
+                table = {key: statistics.median(one[key] for one in turns) for key in turns[0]}
                 of_rounds = sorted(
                     ratio(one, beside["read"], beside["in_memory"])
-                    for one, beside in zip(found, rounds["plain"], strict=True)
+                    for one, beside in zip(turns, rounds["plain"], strict=True)
                 )
                 shown: dict[str, Any] = {
                     "file": kind, "disk": "read" if cold else "cached",
                     "bytes": files[kind].stat().st_size / size, **table,
-                    "peak_mib": max(one["peak_mib"] for one in found),
+                    "peak_mib": max(one["peak_mib"] for one in turns),
                     "times_reads": times_reads(table, read),
                     "times_own_reads": times_reads(table, table["read"]),
                     "ratio": ratio(table, read, in_memory), "least_ratio": of_rounds[0],
