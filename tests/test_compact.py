@@ -175,6 +175,36 @@ def test_convert(zero: bool, tmp_path: Path) -> None:
     assert open_arrow(tmp_path / "rows.arrow").compact
 
 
+def test_convert_arrow_files(tmp_path: Path) -> None:
+    """From plain to compact and back, and of another tool, whose columns have 64 bits."""
+    import pyarrow as pa
+
+    X, y = drawn(300_000, np.float32)
+    qid, weight = np.arange(len(y)) // 3, np.linspace(0, 1, len(y))
+    write_arrow(tmp_path / "a.arrow", X, y, qid=qid, weight=weight, zero_based=True)
+    for source, target, options in (
+        ("a", "b", ["--compact", "exact"]), ("b", "c", []), ("other", "d", [])
+    ):  # fmt: skip
+        if source == "other":
+            table = pa.ipc.open_file(tmp_path / "a.arrow").read_all()
+            wide = table["indices"].cast(pa.large_list(pa.int64()))
+            table = table.set_column(3, "indices", wide).replace_schema_metadata(None)
+            with pa.ipc.new_file(tmp_path / "other.arrow", table.schema) as writer:
+                writer.write_table(table)
+        files = [str(tmp_path / f"{name}.arrow") for name in (source, target)]
+        found = CliRunner().invoke(main, ["convert", *files, *options])
+        assert found.exit_code == 0, found.output
+        rows = open_arrow(files[1])
+        assert rows.compact == (target == "b")
+        assert rows.zero_based == (source != "other")
+        assert_same(read_arrow(files[1])[0], X)
+        assert np.array_equal(read_arrow(files[1], qid=True)[2], qid)
+        assert np.array_equal(np.concatenate([one.weight for one in rows]), weight)
+    found = CliRunner().invoke(main, ["convert", *files, "--features", "9"])
+    assert found.exit_code == 2
+    assert "says itself how wide it is" in found.output
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_certificates_are_of_the_rows_in_the_file(streamed: bool, tmp_path: Path) -> None:
     X, y = make_corpus(1500, seed=3)

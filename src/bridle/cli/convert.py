@@ -66,9 +66,9 @@ def convert(
 ) -> None:
     """Turn DATA (svmlight, plain or compressed by gzip or xz) into ROWS, an .arrow file.
 
-    In bounded memory, whatever the size of DATA. ROWS appears when it is complete. It can be
-    trained on when it does not fit into memory (train --memory), and pandas, polars and DuckDB read
-    it, too.
+    DATA may be an .arrow file itself, to make it compact, or plain again. In bounded memory, whatever
+    the size of DATA. ROWS appears when it is complete. It can be trained on when it does not fit
+    into memory (train --memory), and pandas, polars and DuckDB read it, too.
 
     Several DATA, or one with --dask, are the parts of one data set: ROWS is then a folder, and gets
     an .arrow file for each. All are as wide as the widest.
@@ -96,8 +96,12 @@ def _convert_one(data: Path, rows: Path, options: dict[str, Any]) -> Converted:
         raise InputError(f"{rows}: the name must end in .arrow")
     check_writable(rows, inputs=(data,))
     with reported():
-        from bridle.data.convert import svmlight_to_arrow
+        from bridle.data.convert import arrow_to_arrow, svmlight_to_arrow
 
+        if data.suffix == ".arrow":
+            if options["n_features"] is not None or options["zero_based"] != "auto":
+                raise InputError(f"{data}: an Arrow file says itself how wide it is")
+            return arrow_to_arrow(data, rows, compact=options["compact"])
         with _progress(os.path.getsize(data)) as show:
             return svmlight_to_arrow(data, rows, progress=show, **options)
 

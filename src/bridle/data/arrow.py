@@ -745,7 +745,7 @@ def read_arrow(path: StrPath, *, qid: bool = False) -> Any:
     return (X, y, queries) if qid else (X, y)
 
 
-def _sound(rows: ArrowRows, batch: Batch) -> Batch:
+def sound(rows: ArrowRows, batch: Batch) -> Batch:
     """The batch, once its offsets, columns and values are known to be what a matrix may have."""
     try:
         check_csr(batch.offsets, batch.columns, batch.values, batch.n_features)
@@ -765,7 +765,7 @@ def _joined(rows: ArrowRows) -> Any:
     if rows.has_weight:
         weight = np.concatenate([rows.column(k, "weight").astype(np.float64) for k in numbers])
     if rows.n_batches == 1:
-        batch = _sound(rows, rows.batch(0))
+        batch = sound(rows, rows.batch(0))
         return batch.X, batch.y, queries, weight
     columns = np.empty(rows.nnz, rows.column_dtype)
     values = np.empty(rows.nnz, rows.dtype)
@@ -773,7 +773,7 @@ def _joined(rows: ArrowRows) -> Any:
     y = np.empty(rows.n_rows)
     used = 0
     for k in numbers:
-        batch = _sound(rows, rows.load(k))
+        batch = sound(rows, rows.load(k))
         stored = slice(int(batch.offsets[0]), int(batch.offsets[-1]))
         columns[used : used + batch.nnz] = batch.columns[stored]
         values[used : used + batch.nnz] = batch.values[stored]

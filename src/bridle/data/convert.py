@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from bridle._core.text import SvmlightError
 from bridle._core.text import read_svmlight as _parse
-from bridle.data.arrow import AS_THEY_ARE, BATCH_BYTES, ArrowRows, StrPath
+from bridle.data.arrow import AS_THEY_ARE, BATCH_BYTES, ArrowRows, StrPath, sound
 from bridle.data.arrow_writing import RowWriter, row_blocks
 from bridle.data.compact import Compact, Packing
 from bridle.data.svmlight import ZeroBased, _options
@@ -85,6 +85,27 @@ def svmlight_to_arrow(
             return convert(packing)
 
     return Packing.of(compact).found(from_either)
+
+
+def arrow_to_arrow(path: StrPath, target: StrPath, *, compact: Compact | None = None) -> Converted:
+    """The same rows in batches of our own, from a file of ours or of another tool."""
+    rows = ArrowRows(path)
+
+    def convert(packing: Packing) -> None:
+        with replacing(target) as out:
+            writer = RowWriter(
+                out, dtype=rows.dtype, qid=rows.has_qid, weight=rows.has_weight, packing=packing
+            )
+            for part in rows.ranges(BATCH_BYTES):
+                batch = sound(rows, rows.load(part))
+                writer.write(
+                    batch.offsets, batch.columns.astype(np.int32, copy=False), batch.values,
+                    batch.y, qid=batch.qid, weight=batch.weight,
+                )  # fmt: skip
+            writer.finish(rows.n_features, rows.zero_based)
+
+    Packing.of(compact).found(convert)
+    return Converted(rows.n_rows, rows.n_features, rows.nnz, rows.zero_based, rows.has_qid)
 
 
 class _ZeroBasedError(Exception):
