@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import random
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -524,6 +526,18 @@ def test_linear_svc_fits_several_classes_on_disk(data: Any, tmp_path: Path) -> N
     found = fit(stored, task=Task(loss="hinge", bias="regularised"))
     np.testing.assert_array_equal(found.model.coef, model.coef_)
     assert found.error_rate() == pytest.approx(error)
+
+
+def test_a_disk_without_room_for_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is named: an error without a file is taken for one of standard output."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="wanted: 78.12 KiB for dual variables") as caught:
+        RowVectors(10_000, on_disk=True).zeros()
+    assert caught.value.filename == tempfile.gettempdir()
 
 
 def test_offsets_beyond_32_bits() -> None:

@@ -66,9 +66,9 @@ def convert(
 ) -> None:
     """Turn DATA (svmlight, plain or compressed by gzip or xz) into ROWS, an .arrow file.
 
-    DATA may be an .arrow file itself, to make it compact, or plain again. In bounded memory, whatever
-    the size of DATA. ROWS appears when it is complete. It can be trained on when it does not fit
-    into memory (train --memory), and pandas, polars and DuckDB read it, too.
+    DATA may be an .arrow file itself, to make it compact, or plain again. In bounded memory,
+    whatever the size of DATA. ROWS appears when it is complete. It can be trained on when it does
+    not fit into memory (train --memory), and pandas, polars and DuckDB read it, too.
 
     Several DATA, or one with --dask, are the parts of one data set: ROWS is then a folder, and gets
     an .arrow file for each. All are as wide as the widest.

@@ -140,9 +140,17 @@ class RowVectors:
         # The system removes the file when the vector is gone, however the process ends.
         with tempfile.TemporaryFile(prefix="bridle-") as file:
             size = self.n_rows * np.dtype(dtype).itemsize
-            file.truncate(size)
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # an error now, not a crash later
+            try:
+                file.truncate(size)
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)  # an error now, not a crash later
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"{error.strerror} (wanted: {show_size(size)} for dual variables, for which "
+                    "the memory that is allowed has no room; TMPDIR names another folder)",
+                    tempfile.gettempdir(),
+                ) from error
             return np.memmap(file, dtype, "r+", shape=(self.n_rows,))
 
     def release(self, *vectors: NDArray[Any] | None) -> None:
