@@ -535,7 +535,7 @@ def test_a_disk_without_room_for_vectors(monkeypatch: pytest.MonkeyPatch) -> Non
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)
-    with pytest.raises(OSError, match="wanted: 78.12 KiB for dual variables") as caught:
+    with pytest.raises(OSError, match=r"wanted: 78\.12 KiB for dual variables") as caught:
         RowVectors(10_000, on_disk=True).zeros()
     assert caught.value.filename == tempfile.gettempdir()
 
