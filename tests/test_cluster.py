@@ -25,6 +25,7 @@ from bridle import (
 )
 from bridle.data import make_corpus, write_arrow
 from bridle.rows.cluster.dask_rows import ClusterError
+from bridle.rows.disk.memory import resident_bytes
 from sklearn.model_selection import KFold
 
 from test_distributed import check_certificate
@@ -353,6 +354,30 @@ def files(corpus, tmp_path_factory):
     return made
 
 
+def test_rows_that_stay_on_the_disks_of_the_workers(client, tmp_path):
+    X, y = make_corpus(120_000, seed=7)  # much larger than what differs from worker to worker
+    files = [tmp_path / f"{k}.arrow" for k in range(2)]
+    for file, (own, labels) in zip(files, blocks(X, y, 2), strict=True):
+        write_arrow(file, own, labels)
+    DaskRows(client, files, memory="8G").close()  # what has to be loaded is loaded now
+    most = max(client.run(resident_bytes).values())
+    for extra in range(24, 64, 4):
+        try:
+            rows = DaskRows(client, files, memory=most + (extra << 20))
+        except ValueError as error:
+            assert "memory" in str(error)  # noqa: PT017
+            continue
+        break
+    assert all(part["stored"] for part in rows.call("describe"))
+    problem = DistributedProblem(rows, 0.1, bias="regularised")
+    found = solve(problem, stop=Gap(1e-3) | Epochs(100))
+    assert found.converged
+    check_certificate(found, X, y, 0.1, loss="hinge", bias="regularised")
+    for wrong, why in ((bag(X[:40], y[:40]), "partition 0"), (["rows.svm"], "rows.svm")):
+        with pytest.raises(ValueError, match=f"{why}.*arrow"):
+            DaskRows(client, wrong, memory="1G")
+
+
 def test_files_by_their_urls(client, corpus, files, tmp_path):
     """Workers fetch them; memory:// is each process's own, so it is read in this one."""
     import fsspec
@@ -549,7 +574,7 @@ def test_the_command_line_with_budgets_and_checkpoints(client, files, tmp_path):
         (["--multiclass", "ovo"], "--dask has no --multiclass: the classes are solved one against"),
         (["--scale"], "--dask has no --scale"),
         (["--threads", "2"], "--dask has no --threads"),
-        (["--memory", "1G"], "--dask has no --memory"),
+        (["--memory", "1M"], "memory are too few"),
         (["--resume"], "--dask has no --resume"),
         (["-c", "inf"], "--dask has no -c inf"),
         (["-c", "1", "--lam", "1"], "give one of them"),

@@ -48,6 +48,12 @@ DcdLook look_at(DcdPart &part, Rng &rng, int64_t n, Vector<double> w, double bia
   return part.look(rng, n, w.data(), bias);
 }
 
+void write_resting(const DcdPart &part, MutableVector<uint8_t> out) {
+  expect_size(out, part.n_rows, "out");
+  const nb::gil_scoped_release release;
+  part.resting(out.data());
+}
+
 void score(DcdPart &part, Vector<double> w, double bias, MutableVector<double> out) {
   expect_size(w, part.n_weights, "w");
   expect_size(out, part.n_rows, "out");
@@ -89,7 +95,8 @@ void bind_dcd_part(nb::module_ &m) {
       .def_prop_ro("n_active", &DcdPart::n_active)
       .def_ro("n_rows", &DcdPart::n_rows)
       .def_ro("n_weights", &DcdPart::n_weights)
-      .def("alpha", &write_alpha<DcdPart>, nb::arg("out"));
+      .def("alpha", &write_alpha<DcdPart>, nb::arg("out"))
+      .def("resting", &write_resting, nb::arg("out"), "1: the row was left out.");
   m.def("dcd_part", &make_part, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
         nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("targets") = nb::none(),
         nb::keep_alive<0, 1>());

@@ -53,6 +53,7 @@ public:
   virtual void unshrink() = 0;
   virtual int64_t n_active() const = 0;
   virtual void alpha(double *out) const = 0;
+  virtual void resting(uint8_t *out) const = 0; // 1: the row was left out
 };
 
 template <RowsLike Rows> class DcdPartOn final : public DcdPart {
@@ -173,6 +174,10 @@ public:
 
   int64_t n_active() const override { return rows_.size(); }
   void alpha(double *out) const override { rows_.alpha(out); }
+  void resting(uint8_t *out) const override {
+    for (int64_t i = 0; i < n_rows; ++i)
+      out[i] = static_cast<uint8_t>(rows_.resting(i));
+  }
 
 private:
   // A row that has moved since the last `keep`: its place among the active rows, and alpha before.

@@ -259,7 +259,7 @@ _place_options = group(
     click.option(
         "--memory", type=Size, metavar="SIZE",
         help="Never have more than this in memory, such as 2G: DATA is an .arrow file (see "
-        "convert), read in every epoch if it must be.",
+        "convert), read in every epoch if it must be. Of --dask: in each worker.",
     ),
     click.option(
         "--checkpoint", type=click.Path(path_type=Path),
@@ -407,7 +407,7 @@ class TrainOptions:
             return ["stream"]
         found = {
             "cluster": self.dask is not None,
-            "disk": self.memory is not None,
+            "disk": self.memory is not None and self.dask is None,
             "validation": self.validating,
             "kernel": self.kernel is not None,
             "kernel_machine": self.kernel is not None and not (self.of_targets or self.one_class),

@@ -177,7 +177,7 @@ def opened(options: TrainOptions, files: list[Path]) -> Iterator[OpenedRows]:
         with on_cluster(options.dask) as client:
             from bridle.rows.cluster.dask_rows import DaskRows
 
-            yield OpenedRows(DaskRows(client, files))
+            yield OpenedRows(DaskRows(client, files, memory=options.memory))
     elif options.memory is not None:
         yield OpenedRows(_stored(files[0], options.memory))
     else:

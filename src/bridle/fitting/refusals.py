@@ -78,7 +78,6 @@ WAYS: dict[str, Way] = {
             "groups": "folds are of every worker's rows, whatever their groups",
             "epochs_a_priori": "it looks at rows in memory",
             "threads": "a worker has the threads that Dask gives it",
-            "memory": "every worker has its part of the rows in memory",
             "device": _ON_PROCESSOR,
         }
         | _same(_FOLDS, "folds", "search_c")

@@ -18,6 +18,7 @@ from bridle.matrix.arrays import Array
 from bridle.objective.answers import Measures, of_scores
 from bridle.objective.certificate import Certificate, Record, Trace
 from bridle.problems.linear import LinearProblem
+from bridle.rows.base import ROUNDS
 from bridle.solvers import Solver, solver_from
 from bridle.solving.interruption import Interrupt, check_interrupt, deferred_interrupt
 from bridle.solving.loop import solve
@@ -185,6 +186,10 @@ def compare(
     ['dcd', 'ocas']
     """
     check_interrupt(interrupt)
+    if ROUNDS in problem.offers:
+        raise ValueError(
+            "compare looks at the rows themselves: they must be here, not on a cluster"
+        )
     if isinstance(solvers, Mapping):
         chosen = {name: solver_from(solver, problem) for name, solver in solvers.items()}
     else:

@@ -11,8 +11,8 @@ import numpy as np
 from bridle.matrix.arrays import Array
 from bridle.matrix.door import check_vector, is_sparse
 from bridle.matrix.labels import check_targets
-from bridle.objective.losses import loss_from
-from bridle.rows.base import Piece
+from bridle.objective.losses import inner, loss_from
+from bridle.rows.base import Pass, Piece, quick_error
 from bridle.rows.cluster.messages import Against, Aside
 from bridle.rows.memory import MemoryRows
 from numpy.typing import NDArray
@@ -71,6 +71,25 @@ class BlockRows:
             raise ValueError(f"{self.name}: {error}") from error
         self.nnz = int(self.X.nnz) if hasattr(self.X, "nnz") else int(self.X.size)
         self.codes: NDArray[np.intp] = np.empty(0, np.intp)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the data."""
+        dtype: np.dtype[Any] = self.X.dtype
+        return dtype
+
+    def squares(self, weight: Array | None = None) -> float:
+        """Sum |x_i|^2, each so many times."""
+        norms = self.rows.squared_norms
+        return float(norms.sum()) if weight is None else inner(weight, norms)
+
+    def scores_of_all(self, weights: Array, constants: Array) -> Array:
+        """See `MemoryRows`."""
+        return self.rows.scores_of_all(weights, constants)
+
+    def look(self, w: Array) -> Pass:
+        """The scores of all rows, and how far they may be off."""
+        return Pass(w, 0.0, self.rows.scores(w), quick_error(self.rows, w))
 
     def block(self) -> Block:
         """As it came."""

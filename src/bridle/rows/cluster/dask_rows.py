@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bridle import __version__
@@ -37,6 +37,10 @@ from bridle.rows.cluster.links import (
 from bridle.rows.cluster.messages import PartsLostError
 from bridle.rows.cluster.packed import pack, unpack, weight_of
 from bridle.rows.cluster.part import Part
+from bridle.rows.disk.memory import parse_size
+
+if TYPE_CHECKING:
+    from bridle.rows.cluster.stored import StoredBlock
 
 # Seconds: between two looks at whether a silent worker lives; how long to wait for a worker that
 # has nothing to do, and for any worker at all, before a lost part is given to a busy one.
@@ -99,18 +103,40 @@ class RemotePart(Part):
 def make_part(
     number: int, names: list[str], files: list[str | None], tasks: list[Any], n_threads: int,
     wanted: Wanted = Wanted(),  # noqa: B008  (frozen)
-    n_features: int | None = None,
+    n_features: int | None = None, memory: int | None = None,
 ) -> RemotePart:  # fmt: skip
     """What a worker runs to become one: reads its files, or takes what the tasks made.
 
-    n_features: of all parts, once that is known.
+    n_features: of all parts, once that is known. memory: of this process; files that would take
+    more stay where they are.
     """
+    if memory is not None:
+        return RemotePart(number, _stored([str(file) for file in files], memory), n_threads)
     blocks: list[Block] = []
     for name, file, made in zip(names, files, tasks, strict=True):
         blocks += [_read(file, wanted)] if file is not None else _blocks(name, *made)
     if n_features is not None:
         blocks = [block.wider(n_features) for block in blocks]
     return RemotePart(number, blocks, n_threads)
+
+
+def _stored(files: list[str], memory: int) -> list[Block | StoredBlock]:
+    """All in memory if they fit in it together, else all on disk."""
+    from bridle.rows.cluster.stored import StoredBlock, shared_memory
+
+    shares = zip(files, shared_memory(files, memory), strict=True)
+    stored = [StoredBlock(file, share) for file, share in shares]
+    return [_read_arrow(file) for file in files] if all(b.fits() for b in stored) else [*stored]
+
+
+def check_stored(sources: Sequence[Source]) -> None:
+    """ValueError if one cannot stay on a disk."""
+    for source in sources:
+        if source.file is None or is_url(source.file) or data_ending(source.file) != ".arrow":
+            raise ValueError(
+                f"{source.name}: rows that stay on the disks of workers (memory=) are .arrow files "
+                "that the workers see by this name; see bridle convert"
+            )
 
 
 def _read(file: str, wanted: Wanted) -> Block:
@@ -195,6 +221,8 @@ class DaskRows:
         paths or URLs that fsspec knows.
     zero_based : of svmlight files, whether they count features from 0; "auto": those in which a 0
         occurs. label_column : of tables, a name, or a number from 1.
+    memory : the most that each worker may have resident, in bytes or as "2G"; .arrow files that
+        would take more stay on the disks of the workers, and are read in every epoch.
     A worker gets one part, whose rows are visited by all threads that Dask gives it.
 
     Attributes: n_parts, bytes_moved (by the client), bytes_between (by workers), rounds (messages
@@ -224,11 +252,15 @@ class DaskRows:
         *,
         zero_based: bool | str = "auto",
         label_column: str | None = None,
+        memory: int | str | None = None,
     ) -> None:
         self.client = client
+        self.memory = parse_size(memory) if isinstance(memory, str) else memory
         self.wanted = Wanted(zero_based=zero_based, label_column=label_column)
         self.n_features: int | None = None  # where files do not show it one by one
         self.sources = sources_of(X, y, sample_weight)
+        if self.memory is not None:
+            check_stored(self.sources)
         self.feature_names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         workers = self._workers(PATIENCE)
         self._check_versions(workers)
@@ -465,6 +497,7 @@ class DaskRows:
         return self.client.submit(
             make_part, k, [s.name for s in group], [s.file for s in group], made,
             self._known().get(worker, {}).get("nthreads", 1), self.wanted, self.n_features,
+            self.memory,
             actor=True, workers=[worker], key=f"bridle-part-{k}-{uuid.uuid4().hex}", pure=False,
         )  # fmt: skip
 

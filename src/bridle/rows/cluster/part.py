@@ -6,6 +6,7 @@ small arguments, and at most one vector of n_features + 1 numbers each way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from bridle.files.atomic import replacing
 from bridle.matrix.arrays import Array
 from bridle.objective.losses import inner, loss_from, weighted_sum
 from bridle.objective.rounding import ZERO, Interval
-from bridle.rows.base import Judged, Pass, Scales, loss_at, losses_at, quick_error, total
+from bridle.rows.base import Judged, Scales, loss_at, losses_at, total
 from bridle.rows.cluster.blocks import Block, BlockRows, check_alike, divided, most_at_once
 from bridle.rows.cluster.messages import (
     Against,
@@ -28,7 +29,7 @@ from bridle.rows.cluster.messages import (
     Share,
     Step,
 )
-from bridle.rows.cluster.state import State
+from bridle.rows.cluster.stored import StoredBlock, StoredRowsOfPart, state_of
 from bridle.rows.cluster.visits import PartRun
 from numpy.typing import NDArray
 
@@ -36,15 +37,27 @@ from numpy.typing import NDArray
 class Part:
     """Rows and alpha. With several threads the rows are visited in as many blocks at a time."""
 
-    def __init__(self, number: int, blocks: list[Block], n_threads: int = 1) -> None:
+    def __init__(
+        self, number: int, blocks: Sequence[Block | StoredBlock], n_threads: int = 1
+    ) -> None:  # fmt: skip
         if not blocks:
             raise ValueError(f"part {number} has no rows: there are more parts than partitions")
-        widest = max((block.X.shape[1] for block in blocks if block.open_ended), default=0)
-        blocks = [block.wider(widest) for block in blocks]
-        self.n_crew = min(n_threads, max(map(most_at_once, blocks)) * len(blocks))
-        blocks = [piece for block in blocks for piece in divided(block, len(blocks), self.n_crew)]
+        held = [block for block in blocks if isinstance(block, Block)]
+        widest = max((block.X.shape[1] for block in held if block.open_ended), default=0)
+        held = [block.wider(widest) for block in held]
+        self.n_crew = 1  # ranges of a disk come one after the other
+        if len(held) == len(blocks):
+            self.n_crew = min(n_threads, max(map(most_at_once, held)) * len(held))
+            held = [piece for block in held for piece in divided(block, len(held), self.n_crew)]
         self.number, self.n_threads = number, n_threads
-        self.blocks = [BlockRows(block, n_threads, (number, k)) for k, block in enumerate(blocks)]
+        stored = [block for block in blocks if not isinstance(block, Block)]
+        self.blocks: list[BlockRows | StoredRowsOfPart] = [
+            BlockRows(block, n_threads, (number, k)) for k, block in enumerate(held)
+        ]
+        self.blocks += [
+            StoredRowsOfPart(block, n_threads, (number, len(held) + k))
+            for k, block in enumerate(stored)
+        ]
         first = self.blocks[0]
         for block in self.blocks[1:]:
             check_alike(vars(block), vars(first))
@@ -56,7 +69,7 @@ class Part:
         """Sizes, labels and the total weight of each."""
         labels = [np.unique(block.y[block.weight > 0]) for block in self.blocks]
         classes = np.unique(np.concatenate(labels))
-        squares = [inner(block.weight, block.rows.squared_norms) for block in self.blocks]
+        squares = [block.squares(block.weight) for block in self.blocks]
         weights = [
             sum(float(block.weight[block.y == label].sum()) for block in self.blocks)
             for label in classes
@@ -64,9 +77,10 @@ class Part:
         return {
             "n_rows": sum(block.n_rows for block in self.blocks),
             "n_features": self.n_features,
+            "stored": any(isinstance(block, StoredRowsOfPart) for block in self.blocks),
             "name": self.blocks[0].name,
             "nnz": sum(block.nnz for block in self.blocks),
-            "dtype": str(np.result_type(*(block.X.dtype for block in self.blocks))),
+            "dtype": str(np.result_type(*(block.dtype for block in self.blocks))),
             "classes": classes,
             "weights": np.array(weights),
             "squares": sum(squares),
@@ -77,13 +91,11 @@ class Part:
 
     def widen(self, n_features: int) -> None:
         """To the width of other parts, where rows of texts do not show how wide the data are."""
-        blocks = [block.block() for block in self.blocks]
-        wider = [block.wider(n_features) for block in blocks]
-        if any(one is not other for one, other in zip(wider, blocks, strict=True)):
-            self.blocks = [
-                BlockRows(block, self.n_threads, (self.number, k)) for k, block in enumerate(wider)
-            ]
-            self.n_features = self.blocks[0].n_features
+        for k, own in enumerate(self.blocks):
+            block = own.block() if isinstance(own, BlockRows) else None
+            if block is not None and (wider := block.wider(n_features)) is not block:
+                self.blocks[k] = BlockRows(wider, self.n_threads, own.place)
+        self.n_features = self.blocks[0].n_features
 
     def sample(self, wanted: list[int], starts: list[int]) -> dict[int, tuple[Any, Any, Any]]:
         """Columns, values and label of those wanted rows that are here, counted over all parts.
@@ -121,14 +133,14 @@ class Part:
             chosen = self.snapshots[start.snapshot]
         ratio = 1.0 if start is None else start.ratio
         made = [
-            State.start(block, objective, alpha, ratio)
+            state_of(block, objective, alpha, ratio)
             for block, alpha in zip(self.blocks, chosen, strict=True)
         ]
         rng = _core.Rng((seed * 1_000_003 + self.number) % 2**64)
         file = None if saved is None else self._file(saved)
         self.runs[run] = PartRun(objective, made, rng, file, self.n_crew, alone)
         return Opened(
-            sum(float(block.rows.squared_norms.sum()) for block in self.blocks),
+            sum(block.squares() for block in self.blocks),
             sum(float(state.cost.sum()) for state in made),
             self.n_rows,
             sum(int(np.count_nonzero(state.cost)) for state in made),
@@ -267,9 +279,9 @@ class Part:
     def loss(self, against: Against, w: Array, b: float) -> Interval:
         """sum C_i loss of a problem at any weights."""
         loss, found = loss_from(against.loss), ZERO
-        for piece in (block.piece(against) for block in self.blocks):
-            look = Pass(w, 0.0, piece.rows.scores(w), quick_error(piece.rows, w)).shifted(b)
-            found = found + loss_at(piece, loss, look.scores, look.error)
+        for block in self.blocks:
+            look = block.look(w).shifted(b)
+            found = found + loss_at(block.piece(against), loss, look.scores, look.error)
         return found
 
     def signs(self, against: Against) -> tuple[Array, Array]:
@@ -285,7 +297,7 @@ class Part:
         scores, codes, weights = [], [], []
         for block in self.blocks:
             mine = block.aside(against.aside)
-            scores.append(block.rows.scores_of_all(coef, intercept)[mine])
+            scores.append(block.scores_of_all(coef, intercept)[mine])
             codes.append(block.codes[mine])
             weights.append(block.weight[mine])
         return np.concatenate(scores), np.concatenate(codes), np.concatenate(weights)
@@ -339,7 +351,7 @@ class Part:
         """How many rows of a known class a model gets wrong, and how many there are."""
         wrong = used = 0
         for block in self.blocks:
-            scores = block.rows.scores_of_all(coef, intercept)
+            scores = block.scores_of_all(coef, intercept)
             guess = _guess(scores)
             counted = block.codes >= 0
             wrong += int(np.count_nonzero((guess != block.codes) & counted))

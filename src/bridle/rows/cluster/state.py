@@ -24,7 +24,7 @@ BANDS = (0.5, 0.2, 0.1, 0.05, 0.0)
 class State:
     """One problem's view of a block: signs, costs, and the descent that holds alpha."""
 
-    block: BlockRows
+    block: Any  # BlockRows, or what has their methods
     piece: Piece
     loss: Loss
     descent: Any
@@ -60,7 +60,7 @@ class State:
     @property
     def active_bytes(self) -> float:
         """About what the rows would weigh that do not rest."""
-        return self.block.mean_bytes * float(self.descent.n_active)
+        return float(self.block.mean_bytes) * float(self.descent.n_active)
 
     def alpha(self) -> Array:
         """The dual variables, inside their bounds."""
@@ -102,7 +102,7 @@ class State:
         """The rows that `near` found in a band."""
         chosen = np.flatnonzero(self.band >= band)
         self.out.append(chosen)
-        alpha = self.alpha()[chosen].astype(self.block.X.dtype)
+        alpha = self.alpha()[chosen].astype(self.block.dtype)
         return Share(self.block.take(chosen), self.piece.signed_cost[chosen], alpha)
 
     def take_back(self, pieces: list[NDArray[Any]]) -> None:
@@ -110,19 +110,25 @@ class State:
         alpha = self.alpha()
         for chosen, new in zip(self.out, pieces, strict=True):
             alpha[chosen] = new
+        self.begin_anew(alpha)
+
+    def begin_anew(self, alpha: Array) -> None:
+        """From these dual variables."""
         self.descent = descent_of(self.piece, self.loss, alpha)
 
     def judge(self, w: Array, scales: Scales, alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""
         # The last weight is the constant feature's, of which these rows know nothing: it is b.
         joined, b = np.append(w[:-1], 0.0), float(w[-1])
-        judged, alpha, self.look = judge_piece(
-            self.piece, self.loss, self.alpha(), joined, b, scales
-        )
+        judged, alpha, self.look = self.judge_rows(joined, b, scales)
         alphas.append(alpha)
         self.judged_b = b
         bracket = bias_bracket(self.piece, self.loss, self.look.scores)
         return replace(judged, loss=self.judged_loss(0.0), bracket=bracket)
+
+    def judge_rows(self, w: Array, b: float, scales: Scales) -> tuple[Judged, Array, Pass]:
+        """The dual's share, the feasible alpha, and a look at the rows."""
+        return judge_piece(self.piece, self.loss, self.alpha(), w, b, scales)
 
     def judged_loss(self, b: float) -> Interval:
         """Sum C_i loss at the scores last judged, with a bias more."""
