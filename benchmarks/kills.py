@@ -4,13 +4,15 @@
 
 Every kill is a SIGKILL, and only those count that hit work under way:
 
-    converter   `bridle convert` overwrites a file again and again, and is killed at some moment
-                after it began to write. Counts: it was not done (its temporary file is left).
+    converter   `bridle convert`, plain and --compact exact, overwrites a file again and again, and
+                is killed at some moment after it began to write. Counts: it was not done (its
+                temporary file is left).
                 What is there must be the old file or the new one.
-    trainer     `bridle train --checkpoint --resume`, in memory and from disk by turns. Counts: this
-                process had saved a checkpoint, and was still running. What is left must be a whole
-                checkpoint that is no worse than the last one seen. After every few kills, or
-                when there is nothing left to gain, a run that resumes must converge.
+    trainer     `bridle train --checkpoint --resume`, in memory, from a file and from a compact one
+                by turns, all with one checkpoint. Counts: this process had saved a checkpoint, and
+                was still running. What is left must be a whole checkpoint that is no worse than the
+                last one seen. After every few kills, or when there is nothing left to gain, a run
+                that resumes must converge.
     worker      of a LocalCluster, while it holds a part and solve() is running. Counts: the process
                 was alive. Up to three kills hit a run, which must converge nevertheless.
 
@@ -84,8 +86,9 @@ def check(claimed: Any, X: Any, y: Any, w: Any, b: float, alpha: Any, gap: float
     assert primal - dual <= gap * primal, (primal, dual)
 
 
-def convert(text: Path, target: Path) -> subprocess.Popen[bytes]:
+def convert(text: Path, target: Path, compact: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "bridle.cli", "convert", str(text), str(target)]
+    command += ["--compact", "exact"] if compact else []
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
@@ -94,16 +97,13 @@ def is_writing(folder: Path) -> bool:
 
 
 def writing_seconds(process: subprocess.Popen[bytes], folder: Path) -> float:
-    """As long as the temporary file is seen."""
+    """From when the temporary file is seen to the end."""
     while process.poll() is None and not is_writing(folder):
         time.sleep(0.001)
     began = time.perf_counter()
-    while is_writing(folder):
-        time.sleep(0.001)
-    seconds = time.perf_counter() - began
     if process.wait() != 0:
         raise SystemExit("the first conversion failed")
-    return seconds
+    return time.perf_counter() - began
 
 
 def kill_converters(folder: Path, n: int, chance: random.Random, data: Any) -> str:
@@ -112,16 +112,19 @@ def kill_converters(folder: Path, n: int, chance: random.Random, data: Any) -> s
     for k, text in enumerate(texts):
         write_svmlight(text, X[: len(y) // (k + 1)], y[: len(y) // (k + 1)])
     target = folder / "rows.arrow"
-    usual = writing_seconds(convert(texts[0], target), folder)
+    usual = [
+        writing_seconds(convert(texts[0], target, compact), folder) for compact in (False, True)
+    ]
     sizes, hits, runs = {len(y), len(y) // 2}, 0, 0
     for k in attempts(n):
         if hits == n:
             break
         runs += 1
-        process = convert(texts[k % 2], target)
+        compact = k % 4 > 1
+        process = convert(texts[k % 2], target, compact)
         while process.poll() is None and not is_writing(folder):
             time.sleep(0.001)
-        time.sleep(chance.uniform(0.0, 1.1 / (1 + k % 2)) * usual)
+        time.sleep(chance.uniform(0.0, 1.1 / (1 + k % 2)) * usual[compact])
         dead = process.poll() is None
         process.kill()
         process.wait()
@@ -141,21 +144,26 @@ def kill_converters(folder: Path, n: int, chance: random.Random, data: Any) -> s
 
 def kill_trainers(folder: Path, n: int, chance: random.Random, data: Any) -> str:
     X, y = data
-    path, saved, model = folder / "train.arrow", folder / "checkpoint", folder / "model"
-    write_arrow(path, X, y, batch_bytes=1 << 20)
+    saved, model = folder / "checkpoint", folder / "model"
+    plain, compact = folder / "train.arrow", folder / "compact.arrow"
+    write_arrow(plain, X, y, batch_bytes=1 << 20)
+    write_arrow(compact, X, y, compact="exact")
+    streamed = ["--memory", "130M"]  # 60,000 rows do not fit into that
+    ways = [[str(plain)], [str(plain), *streamed], [str(plain)], [str(compact), *streamed]]
     options = [
         "--checkpoint", str(saved), "--every", "0.01", "--resume", "--solver", "dcd",
         "--max-epochs", "1e9", "--seed", str(chance.randrange(1000)),
     ]  # fmt: skip
-    command = [sys.executable, "-m", "bridle.cli", "train", str(path), str(model), *options]
     hits, runs, finished, epoch, dual = 0, 0, 0, 0.0, 0.0
     for k in attempts(n):
         if hits == n:
             break
         runs += 1
-        streamed = ["--memory", "150M"] if k % 2 else []  # 60,000 rows do not fit into that
+        data_from, *memory = ways[k % 4]
+        command = [sys.executable, "-m", "bridle.cli", "train", data_from, str(model)]
+        command += [*options, *memory]
         before = saved.stat().st_mtime_ns if saved.exists() else 0
-        dead = killed([*command, "--gap", "0", *streamed], chance.uniform(0.8, 3.0))
+        dead = killed([*command, "--gap", "0"], chance.uniform(0.8, 3.0))
         hit = dead and saved.exists() and saved.stat().st_mtime_ns > before
         hits += hit
         print(f"  run {k}: {hits} of {n}; {finished} certificates recomputed", flush=True)
@@ -168,7 +176,7 @@ def kill_trainers(folder: Path, n: int, chance: random.Random, data: Any) -> str
             assert now >= dual * (1 - 1e-6), (now, dual)
             epoch, dual = found.epoch, now
         if not dead or (hit and hits % KILLS_A_RUN["trainer"] == 0) or hits == n:
-            subprocess.run([*command, "--proof", *streamed], check=True, capture_output=True)
+            subprocess.run([*command, "--proof"], check=True, capture_output=True)
             fitted = load_model(model)
             w, b, alpha = fitted.coef[0], float(fitted.intercept[0]), np.ravel(fitted.alpha)
             check(fitted.certificate, X, y, w, b, alpha, 1e-3)

@@ -112,18 +112,20 @@ class Packer:
             self._sample = []
         self._sample.append((offsets, columns, values))
         if values.dtype != np.float32 or sum(len(one[2]) for one in self._sample) >= SAMPLE:
-            self.finish()
+            self.finish(all_of_them=False)
         return None
 
-    def finish(self) -> None:
-        """All rows were seen."""
+    def finish(self, *, all_of_them: bool = True) -> None:
+        """All rows were seen, or enough of them."""
         if self._sample is None:
             return
         offsets, columns, values = zip(*self._sample, strict=True)
         lengths = np.concatenate([np.diff(ends) for ends in offsets])
         ends = np.append(0, np.cumsum(lengths))
         joined, inside = np.concatenate(values), np.concatenate(columns)
-        factors = fitted(ends, inside, joined) if joined.dtype == np.float32 else None
+        factors = None
+        if joined.dtype == np.float32:
+            factors = fitted(ends, inside, joined, all_of_them=all_of_them)
         raise NotCompactError(replace(self.packing, numbers=False, factors=factors))
 
     def products(

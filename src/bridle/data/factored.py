@@ -25,6 +25,7 @@ MOST_FEW = 128
 SAMPLE = 1 << 20  # entries that a fit looks at
 _ROUNDS, _FINEST = 40, 3e-8  # of a fit; what is left over then is the rounding of float32
 _ALIKE = 1e-4  # logarithms that belong to the same factor
+_OTHERS = 8  # times the rows that were looked at, where there are more: about
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,21 +59,29 @@ class Factors:
 
 
 def fitted(
-    offsets: NDArray[np.int64], columns: NDArray[Any], values: NDArray[np.float32]
+    offsets: NDArray[np.int64],
+    columns: NDArray[Any],
+    values: NDArray[np.float32],
+    *,
+    all_of_them: bool = True,
 ) -> Factors | None:
-    """To some rows; None where it would not save a fifth of the bytes of their values."""
+    """To some rows; None where it would not save a fifth of the bytes of their values.
+
+    all_of_them: there are no others, which the factors of the columns would be worth more for.
+    """
     n, used = len(offsets) - 1, values != 0
     row = np.repeat(np.arange(n), np.diff(offsets))[used]
-    column, value = columns[used], values[used].astype(np.float64)
+    names, column = np.unique(columns[used], return_inverse=True)
+    value = values[used].astype(np.float64)
     if not len(value):
         return None
     _, b, left = _sums(row, column, np.log(np.abs(value)), n)
-    few = _frequent(np.sign(value), left)
-    width = int(column.max()) + 1
-    known = np.bincount(column, minlength=width) > 0
-    factors = Factors(np.where(known, np.exp(b), 0.0).astype(np.float32), few)
+    of_columns = np.zeros(int(names[-1]) + 1, np.float32)
+    of_columns[names] = np.exp(b)
+    factors = Factors(of_columns, _frequent(np.sign(value), left))
     _, codes, _, rest = factors.packed(offsets, columns, values)
-    n_bytes = codes.nbytes + rest.nbytes + 16 * n + 2 * sum(map(len, factors.metadata().values()))
+    once = 2 * sum(map(len, factors.metadata().values()))
+    n_bytes = codes.nbytes + rest.nbytes + 12 * n + once // (1 if all_of_them else _OTHERS)
     return factors if n_bytes <= 0.8 * values.nbytes else None
 
 
@@ -99,9 +108,7 @@ def _mean(
     return np.divide(np.bincount(group, weight * of, n_groups), total, out=found, where=total > 0)
 
 
-def _frequent(
-    sign: NDArray[np.float64], logs: NDArray[np.float64]
-) -> NDArray[np.float64]:  # fmt: skip
+def _frequent(sign: NDArray[np.float64], logs: NDArray[np.float64]) -> NDArray[np.float64]:
     """The factors that most values have."""
     about = np.round(logs / _ALIKE)
     order = np.lexsort((logs, about, sign))
