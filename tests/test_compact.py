@@ -83,6 +83,21 @@ def test_memory_is_for_rows(tmp_path: Path) -> None:
     assert "pandas" not in loaded
 
 
+def test_pieces_of_a_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch brings new values; no more than one piece of the file is in memory for them."""
+    n = 60
+    X = sp.csr_matrix(np.arange(1.0, 10 * n + 1).reshape(n, 10))
+    write_arrow(tmp_path / "rows.arrow", X, np.ones(n), batch_bytes=1, compact="exact")
+    released, release = [], ArrowRows.release
+    monkeypatch.setattr(ArrowRows, "release", lambda rows: (released.append(1), release(rows)))
+    rows = open_arrow(tmp_path / "rows.arrow")
+    assert rows.n_batches == n
+    assert rows._known is not None
+    assert len(rows._known) == 10 * n
+    assert len(released) >= 2 * n
+    assert_same(read_arrow(tmp_path / "rows.arrow")[0], X)
+
+
 def test_bytes(tmp_path: Path) -> None:
     """Counts of words take 0.6 of the bytes or less, and so do values of 16 bits."""
     X, y = make_corpus(2000, seed=0)

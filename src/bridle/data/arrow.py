@@ -273,6 +273,8 @@ class ArrowRows:
         self._note_kinds(schema, metadata)
         self.has_qid, self.has_weight = "qid" in schema.names, "weight" in schema.names
         self._spans = []
+        if n_batches and pa.types.is_dictionary(schema.field(self._values_name).type.value_type):
+            reader = self._with_dictionary()
         for k in range(n_batches):
             self._spans.append(self._locate(reader, k, base))
             self.release()  # a look at a header may bring 2 MiB of a cached file into memory
@@ -287,6 +289,22 @@ class ArrowRows:
         self.n_features = self._width(metadata)
         if self.n_features == 0:
             raise ArrowError(f"{self.path}: has no features")
+
+    def _with_dictionary(self) -> Any:
+        """A reader that has read the dictionary, the pieces of which are all over the file.
+
+        It asks for all of them at once: where the system caches 2 MiB a page, half of a file was in
+        memory then. So these are copies; what is read later are views.
+        """
+        pa = pyarrow_module()
+        source = _Source(self)
+        reader = pa.ipc.open_file(pa.PythonFile(source, mode="r"))
+        try:
+            reader.get_batch(0)
+        except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+            raise self.error(0, f"damaged: {_first_line(error)}") from error
+        source.copying = False
+        return reader
 
     def _note_kinds(self, schema: Any, metadata: dict[bytes, bytes]) -> None:
         """How the columns and the values of rows are written."""
@@ -705,6 +723,38 @@ class ArrowRows:
             f"ArrowRows({self.path!r}: {self.n_rows:,} rows, {self.n_features:,} features, "
             f"{self.nnz:,} non-zeros, {self.n_batches} batches)"
         )
+
+
+class _Source:
+    """The mapped file, as pyarrow reads it. copying: whether it gets copies, or views."""
+
+    closed = False
+
+    def __init__(self, rows: ArrowRows) -> None:
+        self._rows, self._memory = rows, pyarrow_module().py_buffer(rows._map)
+        self.copying, self._position = True, 0
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._memory.size}
+        self._position = begin[whence] + offset
+        return self._position
+
+    def read_buffer(self, size: int) -> Any:
+        found = self._memory[self._position : self._position + size]
+        self._position += found.size
+        if self.copying:
+            found = found.to_pybytes()
+            self._rows.release()
+        return found
+
+    def read(self, size: int) -> bytes:
+        return bytes(self.read_buffer(size))
+
+    def close(self) -> None:
+        """The rows close the file."""
 
 
 def open_arrow(path: StrPath) -> ArrowRows:
