@@ -97,15 +97,16 @@ look: docs
 
 # The development environment: the package in editable mode, built without isolation so that a
 # second build only compiles what changed. The stubs of the compiled module are for mypy and editors:
-# a folder beside it, which Python passes over since it holds no code. The demo needs no more than this.
+# a folder beside it, which Python passes over since it holds no code. The demo needs no more than this, and
+# imports a tenth of what it installs: Python compiles that when it is wanted.
 $(VENV)/.made: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group build
+	$(BIN)/python -m pip install --quiet --no-compile --group build
 	touch $@
 
 $(VENV)/.built: $(VENV)/.made $(CORE)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[plot]"
+	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable ".[plot]"
 	rm -rf src/bridle/_core src/bridle/_core.pyi
 	$(BIN)/python -m nanobind.stubgen -q -r -m bridle._core -O src/bridle
 	touch $@

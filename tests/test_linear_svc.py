@@ -189,7 +189,8 @@ def test_data_is_not_copied(dtype, n_classes, index, monkeypatch):
     monkeypatch.setattr(LinearProblem, "judge", spy)
     tracemalloc.start()
     try:
-        model = LinearSVC(1e-4, tol=0.5, random_state=0).fit(X, y)
+        # One thread: without a global lock, classes would have their scratch at the same time.
+        model = LinearSVC(1e-4, tol=0.5, random_state=0, n_threads=1).fit(X, y)
         model.predict(X)
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -35,6 +35,20 @@ namespace bridle {
 template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using MutableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// What any thread may find out and set for all. (Not std::atomic_ref, which libc++ has had
+// since 19.)
+class KnownFlag {
+public:
+  KnownFlag() = default;
+  KnownFlag(const KnownFlag &other) : known_(other.get()) {}
+
+  bool get() const { return known_.load(std::memory_order_relaxed); }
+  void set() const { known_.store(true, std::memory_order_relaxed); }
+
+private:
+  mutable std::atomic<bool> known_ = false;
+};
+
 // A view and the Python objects whose memory it reads.
 class PyRows {
 public:
@@ -43,7 +57,7 @@ public:
   // For passes and steps, which write where the columns say: they are looked at once, unless a
   // scan of the rows has done so.
   const AnyRows &view() const {
-    if (!std::atomic_ref(columns_known_).load(std::memory_order_relaxed)) {
+    if (!columns_known_.get()) {
       check_columns(view_);
       know_columns();
     }
@@ -52,18 +66,16 @@ public:
   const AnyRows &unchecked() const { return view_; }
   void know_columns(bool in_order = false) const {
     if (in_order)
-      std::atomic_ref(columns_in_order_).store(true, std::memory_order_relaxed);
-    std::atomic_ref(columns_known_).store(true, std::memory_order_relaxed);
+      columns_in_order_.set();
+    columns_known_.set();
   }
   // Of each row; false where no scan has looked.
-  bool columns_in_order() const {
-    return std::atomic_ref(columns_in_order_).load(std::memory_order_relaxed);
-  }
+  bool columns_in_order() const { return columns_in_order_.get(); }
 
 private:
   AnyRows view_;
   nb::object owner_;
-  mutable bool columns_known_ = false, columns_in_order_ = false;
+  KnownFlag columns_known_, columns_in_order_;
 };
 
 inline int64_t n_rows(const PyRows &rows) {

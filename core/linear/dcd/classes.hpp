@@ -18,6 +18,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -418,7 +419,8 @@ inline int line_parts(int64_t classes, int64_t line, int64_t n_threads) {
     const int64_t groups = (classes * parts + line - 1) / line;
     return static_cast<double>((groups + at_once - 1) / at_once) * each;
   };
-  return std::ranges::min(choices, {}, seconds).first;
+  const auto sooner = [&](const auto &a, const auto &b) { return seconds(a) < seconds(b); };
+  return std::min_element(std::begin(choices), std::end(choices), sooner)->first;
 }
 
 template <class W> class ClassDescentsOf final : public ClassDescents {
