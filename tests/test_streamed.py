@@ -30,6 +30,7 @@ from bridle import (
 )
 from bridle.data import ArrowError, make_corpus, open_arrow, write_arrow
 from bridle.data.arrow import ArrowRows, Span, _Spans
+from bridle.data.compact import Compact
 from bridle.fitting.fit import fit
 from bridle.fitting.multiclass import Effort, solve_problems
 from bridle.fitting.problems import StoredProblems, Task
@@ -567,19 +568,23 @@ def test_offsets_beyond_32_bits() -> None:
 
 
 def test_the_promise_about_memory_is_kept(tmp_path: Path) -> None:
-    """In a process of its own, with less than the file needs and with more."""
+    """In a process of its own, with less than the file needs and with more; of compact files."""
     X, y = make_corpus(60_000, seed=5)
-    path = tmp_path / "rows.arrow"
-    write_arrow(path, sp.vstack([X] * 6).tocsr(), np.tile(y, 6), batch_bytes=1 << 20)
-    command = [sys.executable, "-m", "bridle.cli", "train", str(path), str(tmp_path / "m")]
-    for allowed in (160, 400):
+    X, y = sp.vstack([X] * 6).tocsr(), np.tile(y, 6)
+    ways: tuple[tuple[Compact | None, int], ...]
+    ways = (None, 160), (None, 400), ("float16", 160), ("exact", 160)
+    for compact, allowed in ways:
+        path = tmp_path / f"{compact}.arrow"
+        if not path.exists():
+            write_arrow(path, X, y, batch_bytes=1 << 20, compact=compact)
+        command = [sys.executable, "-m", "bridle.cli", "train", str(path), str(tmp_path / "m")]
         run = subprocess.run(
             [*command, "--memory", f"{allowed}M", "--json"], capture_output=True, check=True
         )
         report = json.loads(run.stdout)
         assert report["relative_gap"] <= 1e-3
         assert report["peak_rss_mb"] <= allowed
-    assert path.stat().st_size > 200 << 20
+    assert (tmp_path / "None.arrow").stat().st_size > 200 << 20
 
 
 def test_dual_variables_make_room_for_copies(
