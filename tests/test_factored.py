@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from bridle import Gap, StreamedProblem, solve
-from bridle.data import ArrowError, make_corpus, open_arrow, read_arrow, write_arrow, write_svmlight
+from bridle.data import (
+    ArrowError,
+    make_corpus,
+    open_arrow,
+    read_arrow,
+    read_svmlight,
+    write_arrow,
+    write_svmlight,
+)
 from bridle.data.arrow import ArrowRows
 from bridle.data.arrow_writing import RowWriter
 from bridle.data.compact import Packing
@@ -134,6 +142,21 @@ def test_convert(corpus: Any, zero: bool, tmp_path: Path) -> None:
         assert rows.zero_based == zero
         assert rows._factors is not None
         assert_same(read_arrow(path)[0], read_arrow(tmp_path / "plain.arrow")[0])
+
+
+def test_columns_with_factors_are_not_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index 0 that comes late, beside columns that are no gaps."""
+    monkeypatch.setattr("bridle.data.compact.MOST_GAPS", 0.0)
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, 4, (2400, 50)) * np.geomspace(1, 9, 50) * rng.uniform(1, 2, (2400, 1))
+    rows = [" ".join(f"{j}:{v:.9g}" for j, v in enumerate(x, 1)) for x in np.float32(X).tolist()]
+    text, path = tmp_path / "rows.svm", tmp_path / "rows.arrow"
+    text.write_text("\n".join([f"1 {row}" for row in rows] + ["-1 25:2"] * 2000 + ["-1 0:1 25:2"]))
+    svmlight_to_arrow(text, path, compact="exact", block_bytes=1 << 14)
+    assert open_arrow(path)._factors is not None
+    assert_same(read_arrow(path)[0], read_svmlight(text)[0])
 
 
 def test_rows_unlike_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ number of threads, and takes its name when it is complete.
 
 Whether a text counts its features from 0 or from 1 is known at its end: it counts from 1 unless an
 index 0 occurs. Until one does, columns are written as if none would; if one comes after all, the
-columns that were written before are raised by one, in place. (Gaps cannot be: the conversion of a
-compact file begins again, as it does if its rows turn out not to be what its packing is for.)
+columns that were written before are raised by one, in place. (Gaps cannot be, nor columns that have
+factors: the conversion of a compact file begins again, as it does if its rows turn out not to be
+what its packing is for.)
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bridle._core.text import SvmlightError
 from bridle._core.text import read_svmlight as _parse
 from bridle.data.arrow import AS_THEY_ARE, BATCH_BYTES, ArrowRows, StrPath, sound
 from bridle.data.arrow_writing import RowWriter, row_blocks
-from bridle.data.compact import Compact, Packing
+from bridle.data.compact import Compact, NotCompactError, Packing
 from bridle.data.svmlight import ZeroBased, _options
 from bridle.files.atomic import replacing
 from bridle.files.packed import PackedError, damage_told, name_of, unpacking
@@ -81,8 +82,8 @@ def svmlight_to_arrow(
         try:
             return convert(packing)
         except _ZeroBasedError:
-            counted = True
-            return convert(packing)
+            counted = True  # and what was fitted to columns was to others
+            raise NotCompactError(Packing.of(compact)) from None
 
     return Packing.of(compact).found(from_either)
 
@@ -109,7 +110,7 @@ def arrow_to_arrow(path: StrPath, target: StrPath, *, compact: Compact | None = 
 
 
 class _ZeroBasedError(Exception):
-    """It was seen too late for gaps that the text counts from 0."""
+    """It was seen too late for gaps or factors that the text counts from 0."""
 
 
 class _Conversion:
@@ -164,7 +165,7 @@ class _Conversion:
     def _write(self, parts: tuple[Any, ...]) -> None:
         values, columns, indptr, labels, qids, n_features, zero_based = parts
         if zero_based and not self.zero_based:
-            if self.packing.gaps and self.batches:
+            if (self.packing.gaps or self.packing.factors) and self.batches:
                 raise _ZeroBasedError
             self.zero_based, self.batches_to_raise = True, self.batches
             self.width += self.width > 0
