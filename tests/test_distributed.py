@@ -569,6 +569,35 @@ def test_the_first_epoch_of_a_part_equals_its_twin():
     assert first.after(9).rows_seen == 33
 
 
+def test_dual_variables_from_outside():
+    """Rows in play take them; where one of them rests, all are in play again."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(200, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    rows = _core.matrix.dense_rows(X, 0.0, X)
+    part = _core.steps.dcd_part(rows, "hinge", y, (X**2).sum(axis=1), np.zeros(200))
+    w, before, after = np.zeros(5), np.empty(200), np.empty(200)
+    for _ in range(5):
+        part.visit(_core.Rng(1), 4, 1.0, w, 0.0, 0.0, w)
+    resting = np.empty(200, np.uint8)
+    part.resting(resting)
+    assert resting.sum() == 200 - part.n_active > 0
+    part.keep(1.0)
+    for chosen, n_active in (
+        (np.flatnonzero(resting == 0)[:7], part.n_active),
+        (np.flatnonzero(resting)[:3], 200),
+    ):
+        part.alpha(before)
+        before[chosen] = 0.25
+        part.set_alpha(chosen, before[chosen])
+        part.alpha(after)
+        assert np.array_equal(before, after)
+        assert part.moved().balance == 0
+        assert part.n_active == n_active
+    with pytest.raises(ValueError, match="rows"):
+        part.set_alpha(np.array([200]), np.zeros(1))
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_what_is_not_kept_of_a_step_is_undone(loss):
     """Whatever was visited how often, left out or woken up since; in rounds of any length."""

@@ -252,6 +252,7 @@ METHODS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "look": lambda: {"rng": _core.Rng(0), "n": 5, "w": ones(5), "bias": 0.0},
         "scores": lambda: {"w": ones(5), "bias": 0.0, "out": ones()},
         "resting": lambda: {"out": np.zeros(N, np.uint8)},
+        "set_alpha": lambda: {"rows": np.arange(N), "alpha": 0.5 * ones()},
     },
     "StreamedDcd": {
         "visit": lambda: {"rows": csr(), "signed_cost": signs(), "squared_norms": ones(),

@@ -48,6 +48,14 @@ DcdLook look_at(DcdPart &part, Rng &rng, int64_t n, Vector<double> w, double bia
   return part.look(rng, n, w.data(), bias);
 }
 
+void set_alpha(DcdPart &part, Vector<int64_t> rows, Vector<double> alpha) {
+  expect_size(alpha, static_cast<int64_t>(rows.size()), "alpha");
+  for (int64_t k = 0; k < static_cast<int64_t>(rows.size()); ++k)
+    expect_between(rows.data()[k], 0, part.n_rows - 1, "rows");
+  const nb::gil_scoped_release release;
+  part.set_alpha(rows.data(), static_cast<int64_t>(rows.size()), alpha.data());
+}
+
 void write_resting(const DcdPart &part, MutableVector<uint8_t> out) {
   expect_size(out, part.n_rows, "out");
   const nb::gil_scoped_release release;
@@ -96,6 +104,8 @@ void bind_dcd_part(nb::module_ &m) {
       .def_ro("n_rows", &DcdPart::n_rows)
       .def_ro("n_weights", &DcdPart::n_weights)
       .def("alpha", &write_alpha<DcdPart>, nb::arg("out"))
+      .def("set_alpha", &set_alpha, nb::arg("rows"), nb::arg("alpha"),
+           "The dual variables of these rows, from outside.")
       .def("resting", &write_resting, nb::arg("out"), "1: the row was left out.");
   m.def("dcd_part", &make_part, nb::arg("rows"), nb::arg("loss"), nb::arg("signed_cost"),
         nb::arg("squared_norms"), nb::arg("alpha"), nb::arg("targets") = nb::none(),

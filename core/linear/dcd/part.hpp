@@ -53,6 +53,8 @@ public:
   virtual void unshrink() = 0;
   virtual int64_t n_active() const = 0;
   virtual void alpha(double *out) const = 0;
+  // Of these rows, from outside. If one of them rests, all rows are in play again.
+  virtual void set_alpha(const int64_t *rows, int64_t n, const double *alpha) = 0;
   virtual void resting(uint8_t *out) const = 0; // 1: the row was left out
 };
 
@@ -174,6 +176,20 @@ public:
 
   int64_t n_active() const override { return rows_.size(); }
   void alpha(double *out) const override { rows_.alpha(out); }
+  void set_alpha(const int64_t *rows, int64_t n, const double *alpha) override {
+    keep(1);
+    rows_.rest();
+    bool woken = false;
+    for (int64_t k = 0; k < n; ++k) {
+      rows_.all()[rows[k]].alpha = static_cast<W>(alpha[k]);
+      woken |= rows_.resting(rows[k]);
+    }
+    for (ActiveRow<W> &row : rows_.active)
+      if (!row.shrunk())
+        row.alpha = rows_.all()[row.row].alpha;
+    if (woken)
+      unshrink();
+  }
   void resting(uint8_t *out) const override {
     for (int64_t i = 0; i < n_rows; ++i)
       out[i] = static_cast<uint8_t>(rows_.resting(i));

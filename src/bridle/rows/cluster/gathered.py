@@ -115,7 +115,6 @@ class Gathered:
             for share in own:
                 share.alpha[:] = new[begin : begin + len(share.alpha)]
                 begin += len(share.alpha)
-        self.run.told = False  # their descents begin anew
         self.run.call("accept", pieces)
 
 

@@ -79,7 +79,10 @@ def joined(answers: Sequence[Any]) -> Any:
     if isinstance(first, list | tuple):
         return type(first)(joined(own) for own in zip(*answers, strict=True))
     if isinstance(first, np.ndarray):
-        return np.sum(answers, axis=0, dtype=np.float64).astype(first.dtype)
+        summed = first.astype(np.float64)
+        for other in answers[1:]:  # not np.sum, which makes one array of all of them first
+            summed += other
+        return summed.astype(first.dtype, copy=False)
     if is_dataclass(first) and not hasattr(first, "__add__"):
         names = [field.name for field in fields(first)]
         return replace(first, **{n: joined([getattr(a, n) for a in answers]) for n in names})  # type: ignore[type-var]

@@ -106,15 +106,9 @@ class State:
         return Share(self.block.take(chosen), self.piece.signed_cost[chosen], alpha)
 
     def take_back(self, pieces: list[NDArray[Any]]) -> None:
-        """New dual variables of the rows that were handed out: the descent begins anew."""
-        alpha = self.alpha()
+        """New dual variables of the rows that were handed out."""
         for chosen, new in zip(self.out, pieces, strict=True):
-            alpha[chosen] = new
-        self.begin_anew(alpha)
-
-    def begin_anew(self, alpha: Array) -> None:
-        """From these dual variables."""
-        self.descent = descent_of(self.piece, self.loss, alpha)
+            self.descent.set_alpha(chosen.astype(np.int64), new.astype(np.float64))
 
     def judge(self, w: Array, scales: Scales, alphas: list[Array]) -> Judged:
         """A share of the certificate; the point that was judged goes to the list."""

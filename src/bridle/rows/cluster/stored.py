@@ -162,10 +162,6 @@ class StoredState(State):
             start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
         return cls(block, piece, loss, StoredDescent(block, piece, loss, start))
 
-    def begin_anew(self, alpha: Array) -> None:
-        """From these dual variables."""
-        self.descent = self.descent.again(alpha)
-
     def judge_rows(self, w: Array, b: float, scales: Scales) -> tuple[Judged, Array, Pass]:
         """The dual's share, the feasible alpha, and a look at the rows."""
         own, shares = self.alpha(), []
@@ -232,11 +228,11 @@ class StoredDescent:
         self._move, self._caution = _Moved(), np.empty(0)
         self._begins = block.begins
 
-    def again(self, alpha: Array) -> StoredDescent:
-        """From other dual variables; all rows are in play."""
-        other = StoredDescent(self.block, self.piece, self.loss, alpha)
-        other._caution = self._caution
-        return other
+    def set_alpha(self, rows: NDArray[np.int64], alpha: Array) -> None:
+        """Of these rows, from outside, which are then in play."""
+        self.keep(1.0)
+        self._alpha[rows] = alpha
+        self._resting[rows] = self.piece.cost[rows] == 0
 
     @property
     def n_active(self) -> int:
