@@ -218,6 +218,9 @@ def test_convert_arrow_files(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["convert", *files, "--features", "9"])
     assert found.exit_code == 2
     assert "says itself how wide it is" in found.output
+    found = CliRunner().invoke(main, ["convert", *files, str(tmp_path / "folder")])
+    assert found.exit_code == 2
+    assert "is converted alone" in found.output
 
 
 @pytest.mark.parametrize("streamed", [False, True])

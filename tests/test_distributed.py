@@ -415,6 +415,13 @@ def test_rows_at_rest_that_cost_more_than_the_others_are_visited_again(corpus):
     assert part.states[0].descent.n_active == part.states[0].block.n_rows
 
 
+def test_more_parts_than_rows_to_draw(corpus, monkeypatch):
+    X, y = corpus
+    for name in ("LEAST_DRAWN", "MOST_DRAWN"):
+        monkeypatch.setattr(f"bridle.solvers.cocoa.{name}", 1)
+    assert solve(DistributedProblem(LocalParts(X, y, 3), 0.3), stop=STOP).converged
+
+
 def test_lost_dual_variables_are_not_handed_out(corpus):
     X, y = corpus
     parts = LocalParts(X, y, 2)

@@ -126,6 +126,19 @@ def test_values_that_are_no_products(tmp_path: Path) -> None:
         assert_same(read_arrow(tmp_path / "rows.arrow")[0], X)
 
 
+def test_values_of_all_sizes() -> None:
+    """Factors stay within float32, and what is not finite is nobody's: it stands by itself."""
+    columns = np.array([[*range(30), 30 + i % 5] for i in range(400)])
+    values = np.where(columns < 30, 1e-38, 3e38).astype(np.float32).ravel()
+    found = fitted(np.arange(401) * 31, columns.ravel().astype(np.int32), values)
+    assert found is not None
+    assert (found.columns > 0).all()
+    assert np.isfinite(found.columns).all()
+    values[::3] = np.nan
+    parts = found.packed(np.array([0, len(values)]), columns.ravel().astype(np.int32), values)
+    assert np.isnan(parts[3]).sum() == np.isnan(values).sum()
+
+
 @pytest.mark.parametrize("zero", [False, True])
 def test_convert(corpus: Any, zero: bool, tmp_path: Path) -> None:
     """The rows of the plain file, for any number of threads; an index 0 that comes late, too."""

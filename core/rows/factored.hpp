@@ -82,8 +82,9 @@ Factored factored(Offsets offsets, std::span<const Column> columns, std::span<co
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     ratios.clear();
     for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k)
-      if (const double column = factors.of_column(columns[k]); column > 0 && values[k] != 0)
-        ratios.push_back(std::abs(values[k]) / column);
+      if (const double ratio = std::abs(values[k]) / factors.of_column(columns[k]);
+          0 < ratio && std::isfinite(ratio))
+        ratios.push_back(ratio);
     const double row = row_factor(ratios);
     for (int64_t k = offsets[i]; k < offsets[i + 1]; ++k) {
       found.codes.push_back(

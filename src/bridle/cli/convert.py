@@ -115,6 +115,9 @@ def _convert_all(
         found: list[Converted] = client.gather(client.map(convert, *columns, pure=False))
         return found
 
+    for path in data:
+        if path.suffix == ".arrow":
+            raise InputError(f"{path}: an .arrow file is converted alone, into another .arrow file")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: several files become files in a folder, and this is none")
     check_writable(folder)

@@ -25,6 +25,7 @@ MOST_FEW = 128
 SAMPLE = 1 << 20  # entries that a fit looks at
 _ROUNDS, _FINEST = 40, 3e-8  # of a fit; what is left over then is the rounding of float32
 _ALIKE = 1e-4  # logarithms that belong to the same factor
+_LOGS = -87.0, 88.0  # of the columns' factors: those of float32
 _OTHERS = 8  # times the rows that were looked at, where there are more: about
 
 
@@ -77,7 +78,7 @@ def fitted(
         return None
     _, b, left = _sums(row, column, np.log(np.abs(value)), n)
     of_columns = np.zeros(int(names[-1]) + 1, np.float32)
-    of_columns[names] = np.exp(b)
+    of_columns[names] = np.exp(np.clip(b, *_LOGS))
     factors = Factors(of_columns, _frequent(np.sign(value), left))
     _, codes, _, rest = factors.packed(offsets, columns, values)
     once = 2 * sum(map(len, factors.metadata().values()))

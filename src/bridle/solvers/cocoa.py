@@ -170,7 +170,8 @@ class Rounds:
         """Rows that each part draws."""
         if self.first is not None:
             return 0
-        return int(np.clip(self.visits // DRAWN, LEAST_DRAWN, MOST_DRAWN)) // len(self.run.parts)
+        wanted = int(np.clip(self.visits // DRAWN, LEAST_DRAWN, MOST_DRAWN))
+        return -(-wanted // len(self.run.parts))
 
     def _epochs(self) -> float:
         """Of local work: more once fewer rows move, since a message costs what it did before."""
