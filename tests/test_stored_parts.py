@@ -14,12 +14,19 @@ from bridle.rows.cluster.local import LocalParts
 from bridle.rows.cluster.messages import Against
 from bridle.rows.cluster.part import Part
 from bridle.rows.cluster.stored import StoredBlock, StoredRowsOfPart, StoredState
-from bridle.rows.disk.memory import resident_bytes
 from bridle.solvers.cocoa import Rounds
 
 from test_distributed import check_certificate
 
 ROWS = 8000
+RESIDENT = 100 << 20
+
+
+@pytest.fixture(autouse=True)
+def always_so_much_resident(monkeypatch):
+    """What fits depends on what else this process has had in memory."""
+    for module in ("cluster.stored", "disk.memory"):
+        monkeypatch.setattr(f"bridle.rows.{module}.resident_bytes", lambda: RESIDENT)
 
 
 class StoredParts(LocalParts):
@@ -36,7 +43,7 @@ class StoredParts(LocalParts):
 
 def little(file):
     """As little memory as will do."""
-    memory = resident_bytes()
+    memory = RESIDENT
     while True:
         memory += 1 << 20
         try:
@@ -153,7 +160,7 @@ def test_rows_that_fit_are_held_in_memory(corpus, tmp_path):
     files = [str(tmp_path / f"{k}.arrow") for k in range(2)]
     for k, own in enumerate(np.array_split(np.arange(ROWS), 2)):
         write_arrow(files[k], X[own], y[own])
-    enough = resident_bytes() + (1 << 30)
+    enough = RESIDENT + (1 << 30)
     held = make_part(0, files, files, [(), ()], 1, memory=enough)
     assert not any(isinstance(block, StoredRowsOfPart) for block in held.blocks)
     scarce = little(files[0]).memory + (1 << 20)
@@ -162,4 +169,4 @@ def test_rows_that_fit_are_held_in_memory(corpus, tmp_path):
     disk = stored.blocks[0].disk
     assert disk.plan.buffers * disk.plan.buffer_bytes < open_arrow(files[0]).bytes_in_memory
     with pytest.raises(ValueError, match="memory"):
-        make_part(0, files, files, [(), ()], 1, memory=resident_bytes() + 1000)
+        make_part(0, files, files, [(), ()], 1, memory=RESIDENT + 1000)
