@@ -297,7 +297,7 @@ class ArrowRows:
         memory then. So these are copies; what is read later are views.
         """
         pa = pyarrow_module()
-        source = _Source(self)
+        source = _MappedSource(self)
         reader = pa.ipc.open_file(pa.PythonFile(source, mode="r"))
         try:
             reader.get_batch(0)
@@ -725,7 +725,7 @@ class ArrowRows:
         )
 
 
-class _Source:
+class _MappedSource:
     """The mapped file, as pyarrow reads it. copying: whether it gets copies, or views."""
 
     closed = False
