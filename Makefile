@@ -115,8 +115,8 @@ $(VENV)/.tools: $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --group test --group lint
 	touch $@
 
-# Wheels of the interpreters named in WHEEL_PYTHONS, made fit for other Linux systems, audited, then each installed
-# where no compiler can be found, and tested there.
+# Wheels of the interpreters named in WHEEL_PYTHONS, one for all from 3.12 on, made fit for other Linux systems, audited,
+# then installed for each where no compiler can be found, and tested there.
 WHEEL_PYTHONS ?= $(PYTHON)
 wheel: $(VENV)/.made
 	rm -rf dist
