@@ -7,7 +7,8 @@ import pytest
 from bridle import Epochs, Gap, LinearProblem, LinearSVC, Status, _core, solve_one_vs_rest
 from bridle.rows.memory import MemoryRows
 from bridle.solvers.shared.class_descents import ClassDescents
-from scipy.sparse import csr_matrix, random_array
+from scipy.sparse import csr_matrix
+from scipy.sparse import random as sparse_random
 
 STORAGE = {"dense": np.asarray, "csr": csr_matrix}
 THREADS = (1, 2, 3, 8, 16)
@@ -99,7 +100,7 @@ def test_any_number_of_threads(dtype, storage, drawn, monkeypatch):
 def many_features() -> tuple[csr_matrix, np.ndarray]:
     """So many that auto does not think of newton: what a text is like."""
     rng = np.random.default_rng(1)
-    X = csr_matrix(random_array((3000, 2500), density=0.01, rng=rng, dtype=np.float32))
+    X = csr_matrix(sparse_random(3000, 2500, 0.01, dtype=np.float32, random_state=rng))
     codes = np.asarray(X @ rng.normal(size=(2500, 5))).argmax(axis=1)
     return X, codes
 

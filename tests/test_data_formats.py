@@ -21,7 +21,8 @@ from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix, random_array, save_npz
+from scipy.sparse import csr_matrix, save_npz
+from scipy.sparse import random as sparse_random
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
@@ -31,7 +32,7 @@ pa = pytest.importorskip("pyarrow")
 
 def draw(n_rows: int = 150, n_classes: int = 3, seed: int = 0) -> tuple[csr_matrix, np.ndarray]:
     rng = np.random.default_rng(seed)
-    X = csr_matrix(random_array((n_rows, 9), density=0.6, rng=rng), dtype=np.float32)
+    X = csr_matrix(sparse_random(n_rows, 9, 0.6, random_state=rng), dtype=np.float32)
     truth = np.random.default_rng(4).normal(size=(9, n_classes))
     return X, (X @ truth + 0.1 * rng.normal(size=(n_rows, n_classes))).argmax(axis=1) * 1.0
 

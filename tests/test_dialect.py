@@ -20,7 +20,8 @@ from bridle.exchange import import_model
 from bridle.fitting import folds
 from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
-from scipy.sparse import csr_matrix, random_array
+from scipy.sparse import csr_matrix
+from scipy.sparse import random as sparse_random
 
 needs_liblinear = pytest.mark.skipif(
     shutil.which("liblinear-train") is None, reason="needs Debian's liblinear-tools"
@@ -33,7 +34,7 @@ def run(*arguments: Any) -> Result:
 
 def draw(n_classes: int, n_rows: int = 150) -> tuple[csr_matrix, np.ndarray]:
     rng = np.random.default_rng(n_classes)
-    X = csr_matrix(random_array((n_rows, 10), density=0.5, rng=rng), dtype=np.float32)
+    X = csr_matrix(sparse_random(n_rows, 10, 0.5, random_state=rng), dtype=np.float32)
     truth = rng.normal(size=(10, n_classes))
     labels = (X @ truth + 0.3 * rng.normal(size=(n_rows, n_classes))).argmax(axis=1)
     return X, labels * 2.0 - 1 if n_classes == 2 else labels + 1.0

@@ -27,6 +27,10 @@ OTHERS = (
     "and not (test_svc and (lil or csr_array or X_train2)) and not (rfecv and csr_array)"
 )
 
+# Of scikit-learn 1.6: more than 0.9 of a hundred rows, of classes that later versions draw further
+# apart. The optimum has 0.91; within the default gap of 1e-3 of it, it is 0.90.
+OF_OLDER_ONES = {"test_crammer_singer_binary"}
+
 
 def listed():
     """The tests in the table of the docs: every `test_...` of its first column."""
@@ -57,6 +61,6 @@ def test_no_other_test_of_scikit_learns_fails_than_is_listed(tmp_path):
         for case in cases
         if case.find("failure") is not None or case.find("error") is not None
     }
-    assert failed <= listed(), done.stdout[-6000:]
+    assert failed <= listed() | OF_OLDER_ONES, done.stdout[-6000:]
     if sklearn.__version__.startswith("1.9."):  # whose tests the list is of
         assert failed == listed()

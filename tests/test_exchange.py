@@ -26,7 +26,8 @@ from bridle.models.storage import as_model, load_model, save_model
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix, random_array
+from scipy.sparse import csr_matrix
+from scipy.sparse import random as sparse_random
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
@@ -41,7 +42,7 @@ needs_liblinear = pytest.mark.skipif(
 def draw(labels: list[int], n_rows: int = 120, seed: int = 0) -> tuple[csr_matrix, np.ndarray]:
     """Rows of 12 features with the given labels; the first row has the first label."""
     rng = np.random.default_rng(seed)
-    X = csr_matrix(random_array((n_rows, 12), density=0.5, rng=rng), dtype=np.float32)
+    X = csr_matrix(sparse_random(n_rows, 12, 0.5, random_state=rng), dtype=np.float32)
     truth = np.random.default_rng(7).normal(size=(12, len(labels)))
     scores = X @ truth + 0.2 * rng.normal(size=(n_rows, len(labels)))
     return X, np.array(labels, np.float64)[scores.argmax(axis=1)]

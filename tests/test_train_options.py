@@ -19,14 +19,15 @@ from bridle.data import read_svmlight, write_arrow, write_svmlight
 from bridle.fitting.multiclass import solve_problems
 from bridle.models.storage import load_model
 from click.testing import CliRunner, Result
-from scipy.sparse import csr_matrix, random_array
+from scipy.sparse import csr_matrix
+from scipy.sparse import random as sparse_random
 
 BRIDLE = [sys.executable, "-m", "bridle.cli"]
 
 
 def draw(n_classes: int, n_rows: int = 300, seed: int = 0) -> tuple[csr_matrix, np.ndarray]:
     rng = np.random.default_rng(seed)
-    X = csr_matrix(random_array((n_rows, 10), density=0.5, rng=rng), dtype=np.float32)
+    X = csr_matrix(sparse_random(n_rows, 10, 0.5, random_state=rng), dtype=np.float32)
     truth = np.random.default_rng(9).normal(size=(10, n_classes))
     labels = (X @ truth + 0.3 * rng.normal(size=(n_rows, n_classes))).argmax(axis=1)
     return X, labels * 2.0 - 1 if n_classes == 2 else labels + 1.0
