@@ -262,7 +262,9 @@ def test_scikit_learn_there_and_back(labels: list[int], options: dict[str, Any])
     X, y = draw(labels)
     rng = np.random.default_rng(3)
     weight = rng.uniform(0.5, 2.0, len(y)) * y  # so that balancing by rows or by weights differs
-    theirs = Peer(tol=1e-8, max_iter=10**6, **options).fit(X, y, sample_weight=weight)
+    theirs = Peer(tol=1e-8, max_iter=10**6, random_state=0, **options).fit(
+        X, y, sample_weight=weight
+    )
     model = from_sklearn(theirs, X, y, sample_weight=weight)
     assert 0 <= model.certificate.relative_gap < 1e-3
     np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
