@@ -16,16 +16,25 @@ from bridle import (
     DistributedProblem,
     Epochs,
     Gap,
+    LinearOneClassSVM,
     LinearProblem,
     LinearSVC,
     LinearSVCCV,
+    LinearSVR,
+    LogisticRegression,
+    LogisticRegressionCV,
+    QuantileRegressor,
+    Ridge,
     __version__,
+    certify,
+    compare,
     path,
     solve,
 )
 from bridle.data import make_corpus, write_arrow
 from bridle.rows.cluster.dask_rows import ClusterError
 from bridle.rows.disk.memory import resident_bytes
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from test_distributed import check_certificate
@@ -342,6 +351,56 @@ def test_choice_of_c_probabilities_and_early_stopping(client, corpus):
         rows
     )
     assert "validation_loss" in stopped.trace_[-1].validation
+
+
+def test_what_an_estimator_has_it_has_on_a_cluster(client, corpus):
+    """Its optimum is that of the same rows here; what it has not is refused by name."""
+    X, y = corpus
+    targets = np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
+    weight = np.random.default_rng(1).random(len(y))
+    many = np.digitize(targets, np.quantile(targets, [0.3, 0.6]))
+    weighted = db.from_sequence(
+        [(X[:600], y[:600], weight[:600]), (X[600:], y[600:], weight[600:])], npartitions=2
+    )
+    signs, numbers, classes = (DaskRows(client, bag(X, own)) for own in (y, targets, many))
+    cases = [
+        (LinearSVC(0.3, bias="free"), signs, y, None),
+        (LinearSVC(0.3, loss="squared_hinge", class_weight={-1.0: 1, 1.0: 3}), signs, y, None),
+        (LinearSVC(0.3, class_weight="balanced"), signs, y, None),
+        (LinearSVC(0.3), DaskRows(client, weighted), y, weight),
+        (LinearSVC(0.3), classes, many, None),
+        (LogisticRegression(C=0.3), signs, y, None),
+        (LogisticRegression(C=0.3, multi_class="ovr"), classes, many, None),
+        (LinearSVR(C=0.3, epsilon=0.1), numbers, targets, None),
+        (QuantileRegressor(quantile=0.3), numbers, targets, None),
+        (Ridge(), numbers, targets, None),
+    ]
+    for estimator, rows, labels, weights in cases:
+        there = clone(estimator).fit(rows).certificate_
+        here = clone(estimator).fit(X, labels, sample_weight=weights).certificate_
+        assert max(there.relative_gap, here.relative_gap) <= 1e-3, estimator
+        assert there.primal >= here.dual * (1 - 1e-9), estimator
+        assert here.primal >= there.dual * (1 - 1e-9), estimator
+    chosen = LogisticRegressionCV(Cs=[0.1, 1.0], cv=3).fit(signs)
+    assert chosen.certificate_.relative_gap <= 1e-3
+    sure = LinearSVC(0.3, probability="platt").fit(classes)
+    assert np.allclose(sure.predict_proba(X[:9]).sum(axis=1), 1)
+    model = LinearSVC(0.3).fit(signs)
+    found = certify(
+        model.coef_[0], signs, C=0.3, loss=model.loss, bias="regularised", b=model.intercept_[0]
+    )
+    assert found.primal == pytest.approx(model.certificate_.primal)
+    assert found.relative_gap <= 1e-2
+    for refused, rows, why in (
+        (LogisticRegression(), classes, "multinomial.*cluster"),
+        (LinearSVC(penalty="l1"), signs, "copy of the columns"),
+        (LinearOneClassSVM(), signs, "share of every row"),
+        (LinearSVC(np.inf), signs, "no bounds"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            refused.fit(rows)
+    with pytest.raises(ValueError, match="on a cluster"):
+        compare(DistributedProblem(signs, 0.3), ["cocoa"])
 
 
 @pytest.fixture(scope="module")

@@ -164,16 +164,19 @@ class StoredState(State):
 
     def judge_rows(self, w: Array, b: float, scales: Scales) -> tuple[Judged, Array, Pass]:
         """The dual's share, the feasible alpha, and a look at the rows."""
-        own, shares = self.alpha(), []
-        scores, error = np.empty(len(own)), 0.0
-        for part in self.block.disk.parts():
+        own, errors = self.alpha(), [0.0]
+        scores = np.empty(len(own))
+
+        def share(part: Range) -> Judged:
             judged, alpha, look = judge_piece(
                 sliced(self.piece, part), self.loss, own[part.where].copy(), w, b, scales
             )
             own[part.where], scores[part.where] = alpha, look.scores
-            error = max(error, float(np.max(look.error)))
-            shares.append(judged)
-        return total(shares), own, Pass(w, 0.0, scores, error)
+            errors.append(float(np.max(look.error)))
+            return judged
+
+        judged = total(share(part) for part in self.block.disk.parts())
+        return judged, own, Pass(w, 0.0, scores, max(errors))
 
 
 def sliced(piece: Piece, part: Range) -> Piece:
