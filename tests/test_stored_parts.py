@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 from bridle import Cocoa, DistributedProblem, Epochs, Gap, LinearProblem, _core, solve
 from bridle.data import make_corpus, write_arrow
 from bridle.data.arrow import open_arrow
 from bridle.rows.base import LEVEL
+from bridle.rows.cluster import stored
 from bridle.rows.cluster.blocks import Block
 from bridle.rows.cluster.dask_rows import make_part
 from bridle.rows.cluster.local import LocalParts
@@ -155,6 +158,23 @@ def test_a_look_at_ranges_shows_the_gap(corpus, tmp_path):
         assert abs(found - gaps.sum()) <= 5 * error
 
 
+def test_ranges_are_judged_one_at_a_time(corpus, tmp_path, monkeypatch):
+    """Each has weights as wide as the data: those of all ranges may be more than the rows."""
+    X, y = corpus
+    problem = DistributedProblem(StoredParts(X, y, 1, tmp_path), 0.3)
+    seen, judge = [], stored.judge_piece
+
+    def watched(*given):
+        assert sum(one() is not None for one in seen) <= 2  # the last one and the sum
+        found = judge(*given)
+        seen.append(weakref.ref(found[0].w_alpha))
+        return found
+
+    monkeypatch.setattr(stored, "judge_piece", watched)
+    solve(problem, Cocoa(), stop=Epochs(1))
+    assert len(seen) > 10
+
+
 def test_rows_that_fit_are_held_in_memory(corpus, tmp_path):
     X, y = corpus
     files = [str(tmp_path / f"{k}.arrow") for k in range(2)]
@@ -164,9 +184,9 @@ def test_rows_that_fit_are_held_in_memory(corpus, tmp_path):
     held = make_part(0, files, files, [(), ()], 1, memory=enough)
     assert not any(isinstance(block, StoredRowsOfPart) for block in held.blocks)
     scarce = little(files[0]).memory + (1 << 20)
-    stored = make_part(0, files[:1], files[:1], [()], 1, memory=scarce)
-    assert all(isinstance(block, StoredRowsOfPart) for block in stored.blocks)
-    disk = stored.blocks[0].disk
+    on_disk = make_part(0, files[:1], files[:1], [()], 1, memory=scarce)
+    assert all(isinstance(block, StoredRowsOfPart) for block in on_disk.blocks)
+    disk = on_disk.blocks[0].disk
     assert disk.plan.buffers * disk.plan.buffer_bytes < open_arrow(files[0]).bytes_in_memory
     with pytest.raises(ValueError, match="memory"):
         make_part(0, files, files, [(), ()], 1, memory=RESIDENT + 1000)
