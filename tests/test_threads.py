@@ -86,3 +86,15 @@ def test_many_threads_that_solve_hand_the_interpreter_on_sooner():
         assert list(pool.map(abs, [-1, 2])) == [1, 2]
         assert sys.getswitchinterval() < usual
     assert sys.getswitchinterval() == usual
+
+
+def test_a_program_ends_though_threads_wait_for_work():
+    """As those of a pass over a disk that was left in the middle, which nobody shuts down."""
+    code = (
+        "from bridle.matrix.threads import Threads\n"
+        "pool = Threads(2)\n"
+        "print(pool.submit(sum, [1, 2]).result())"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert run.stdout == "3\n"

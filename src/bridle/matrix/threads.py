@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import nullcontext
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from bridle import _core
@@ -217,7 +217,16 @@ class Threads(Executor):
             _handovers.end()
 
     def _serve(self) -> None:
-        run: Any
-        while (run := self._work.get()) is not None:
-            run()
-            del run  # with the result that it may hold
+        while self._serve_once():
+            pass
+
+    def _serve_once(self) -> bool:
+        """Whether more may come: nothing does once the program is at its end."""
+        try:
+            run = self._work.get(timeout=1.0)
+        except Empty:  # of a pass that was left in the middle, nobody ends the threads
+            return threading.main_thread().is_alive()
+        if run is None:
+            return False
+        run()
+        return True
