@@ -49,7 +49,7 @@ class SetsReport:
 
 
 @dataclass(frozen=True)
-class Look:
+class Candidates:
     """The worst violators of each kind, by their keys (see kernels.cu), and the extremes.
 
     With a free bias, up is the least F that may rise and low the largest that may fall; else up is
@@ -120,7 +120,7 @@ class Decomposition:
         self.dual, self.curvature = 0.0, NONE
         self.active: Any = None
         self.last_chosen = np.empty(0, np.intp)
-        self.looked: Look | None = None
+        self.looked: Candidates | None = None
         self._activate(None)
         self.refresh(scores)
 
@@ -228,13 +228,13 @@ class Decomposition:
         self._kernel("gap")((len(out),), (THREADS,), (*self.v.state, len(self.v), b, out))
         return float(self.device.get(out).sum())
 
-    def _look(self) -> Look:
+    def _look(self) -> Candidates:
         """At all active rows, unless nothing has changed since the last one."""
         if self.looked is None:
             self.looked = self._candidates()
         return self.looked
 
-    def _candidates(self) -> Look:
+    def _candidates(self) -> Candidates:
         """A look; it misses bad violators where one piece of the rows has many more than others."""
         n_rows, kinds = len(self.v), 2 if self.free else 1
         width = min(WIDTH, max(32, -(-n_rows // PIECES)))
@@ -253,7 +253,7 @@ class Decomposition:
         up, low = 0.0, np.sqrt(max(0.0, -least[0]) * self.largest_diagonal)
         if self.free:
             up, low = least[0], -least[1]
-        return Look(keys, positions.astype(np.intp), up, low, told[:, :, 2 * m + 1].max())
+        return Candidates(keys, positions.astype(np.intp), up, low, told[:, :, 2 * m + 1].max())
 
     # A working set.
 
