@@ -116,3 +116,52 @@ def test_a_conversion_to_nowhere(tmp_path: Path) -> None:
     assert said.exit_code == 2
     assert "bridle convert" in said.output
     assert "ROWS.arrow" in said.output
+
+
+@pytest.mark.parametrize("estimator", [bridle.SVC, bridle.OnlineSVC, bridle.OneClassSVM])
+def test_rows_on_disk_for_what_needs_them_in_memory(tmp_path: Path, estimator: type) -> None:
+    bridle.data.write_arrow(tmp_path / "rows.arrow", X, y)
+    rows = bridle.StoredRows(tmp_path / "rows.arrow")
+    with pytest.raises(TypeError, match=f"{estimator.__name__} needs its rows in memory"):
+        estimator().fit(rows)
+    with pytest.raises(TypeError, match=f"{estimator.__name__} needs its rows in memory"):
+        estimator().fit(X=rows)
+    model = bridle.LinearSVC().fit(rows)
+    for answer in (model.predict, model.decision_function):
+        with pytest.raises(TypeError, match="StoredRows stay on disk"):
+            answer(rows)
+
+
+def test_a_table_is_not_converted(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    table, rows = tmp_path / "t.csv", tmp_path / "t.arrow"
+    table.write_text("a,b,label\n1,2,1\n3,4,-1\n")
+    for words in (["convert", table, rows], ["train", table, "m", "--memory", "1G"]):
+        said = CliRunner().invoke(main, [str(word) for word in words])
+        assert said.exit_code == 2
+        assert "svmlight text" in said.output
+        assert "write_arrow" in said.output
+        assert "convert t.csv" not in said.output  # would not work
+
+
+def test_several_files_without_a_cluster(tmp_path: Path) -> None:
+    from bridle.cli import main
+
+    said = CliRunner().invoke(main, ["train", "0.arrow", "1.arrow", str(tmp_path / "m")])
+    assert said.exit_code == 2
+    assert "several files are for a cluster (--dask)" in said.output
+    texts = [tmp_path / "0.svm", tmp_path / "1.svm"]
+    for text in texts:
+        text.write_text("1 1:2\n-1 2:1\n")
+    words = ["convert", *texts, tmp_path / "all.arrow"]
+    said = CliRunner().invoke(main, [str(word) for word in words])
+    assert said.exit_code == 2
+    assert "several files become several in a folder" in said.output
+
+
+@pytest.mark.parametrize("client", ["tcp://127.0.0.1:8786", None])
+def test_a_client_that_is_none(client: object) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client"):
+        bridle.DaskRows(client, ["0.arrow"])

@@ -16,7 +16,13 @@ from bridle.rows.cluster.dask_rows import make_part
 from bridle.rows.cluster.local import LocalParts
 from bridle.rows.cluster.messages import Against
 from bridle.rows.cluster.part import Part
-from bridle.rows.cluster.stored import StoredBlock, StoredRowsOfPart, StoredState
+from bridle.rows.cluster.stored import (
+    StoredBlock,
+    StoredRowsOfPart,
+    StoredState,
+    shared_memory,
+)
+from bridle.rows.disk.memory import TooLittleMemoryError
 from bridle.solvers.cocoa import Rounds
 
 from test_distributed import check_certificate
@@ -191,3 +197,16 @@ def test_rows_that_fit_are_held_in_memory(corpus, tmp_path):
     assert disk.plan.buffers * disk.plan.buffer_bytes < open_arrow(files[0]).bytes_in_memory
     with pytest.raises(ValueError, match="memory"):
         make_part(0, files, files, [(), ()], 1, memory=RESIDENT + 1000)
+
+
+def test_what_several_files_need_is_said_of_all(corpus, tmp_path):
+    X, y = corpus
+    files = []
+    for k, own in enumerate((slice(0, 300), slice(300, None))):
+        files.append(str(tmp_path / f"{k}.arrow"))
+        write_arrow(files[-1], X[own], y[own])
+    with pytest.raises(TooLittleMemoryError, match=r"^1 MiB of .*0.arrow and 1 more") as caught:
+        shared_memory(files, 1 << 20)
+    shared_memory(files, caught.value.needed + 1)
+    with pytest.raises(TooLittleMemoryError):
+        shared_memory(files, caught.value.needed - (1 << 20))

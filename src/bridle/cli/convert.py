@@ -23,6 +23,7 @@ from bridle.cli.shared import (
     reported,
     threads_option,
 )
+from bridle.data.reading import READERS, data_ending
 
 if TYPE_CHECKING:
     from bridle.data.convert import Converted
@@ -75,6 +76,12 @@ def convert(
     """
     if not data:
         raise click.UsageError(f"and the .arrow file to make? bridle convert {rows} ROWS.arrow")
+    for path in data:
+        if path.suffix != ".arrow" and data_ending(path) in READERS:
+            raise InputError(
+                f"{path}: is no svmlight text; bridle train reads it as it is, and "
+                "bridle.data.write_arrow writes what is in memory"
+            )
     clock = Clock()
     options: dict[str, Any] = {
         "n_features": features, "compact": compact,
@@ -120,6 +127,8 @@ def _convert_all(
             raise InputError(f"{path}: an .arrow file is converted alone, into another .arrow file")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: several files become files in a folder, and this is none")
+    if folder.suffix == ".arrow" and not folder.exists():
+        raise InputError(f"{folder}: several files become several in a folder, not one .arrow file")
     check_writable(folder)
     folder.mkdir(exist_ok=True)
     with reported():

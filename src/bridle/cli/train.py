@@ -44,6 +44,7 @@ from bridle.cli.shared import (
     reported,
     size_report,
 )
+from bridle.data.reading import READERS, data_ending
 
 if TYPE_CHECKING:
     from bridle.fitting.early_stopping import HeldOutRows
@@ -129,7 +130,9 @@ def files_and_target(ctx: click.Context, options: TrainOptions) -> tuple[list[Pa
         return _files_of_cluster(options.paths)
     data, *others = options.paths
     if len(others) > 1:
-        raise click.UsageError(f"Got unexpected extra argument ({others[1]})")
+        files = all(path.suffix == ".arrow" for path in (data, *others[:-1]))
+        hint = ": several files are for a cluster (--dask); convert the whole into one" * files
+        raise click.UsageError(f"Got unexpected extra argument ({others[1]}){hint}")
     if not options.stream:
         InputFile.convert(data, None, ctx)
     elif not others:
@@ -210,6 +213,11 @@ def _tell_if_numbers(data: Path, y: Any) -> None:
 
 
 def _stored(data: Path, memory: int) -> Any:
+    if data.suffix != ".arrow" and data_ending(data) in READERS:
+        raise click.UsageError(
+            "--memory reads rows from an .arrow file, which bridle convert makes of svmlight text, "
+            f"and bridle.data.write_arrow of rows in memory; not of {data}"
+        )
     if data.suffix != ".arrow":
         raise click.UsageError(
             f"--memory reads rows from an .arrow file: bridle convert {data} {data.stem}.arrow"

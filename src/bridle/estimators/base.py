@@ -76,6 +76,8 @@ def interruptible(fit: F) -> F:
     def fit_and_raise(self: Any, *arguments: Any, **options: Any) -> Any:
         check_interrupt(self.interrupt)
         check_numbers(self)
+        if not self._takes_rows_elsewhere:
+            refuse_rows_elsewhere(self, arguments[0] if arguments else options.get("X"))
         with deferred_interrupt() as interrupted:
             try:
                 fit(self, *arguments, **options)
@@ -99,12 +101,22 @@ def check_numbers(estimator: Any) -> None:
         raise TypeError(f"{name} must be a number, got {value!r}")
 
 
+def refuse_rows_elsewhere(estimator: Any, X: Any) -> None:
+    """TypeError if X is rows on disk or on a cluster; Dask's collections can become arrays."""
+    if hasattr(X, "__arrow_rows__") or hasattr(X, "__row_parts__"):
+        raise TypeError(
+            f"{type(estimator).__name__} needs its rows in memory, not {type(X).__name__}: of rows "
+            "on disk or on a cluster learn LinearSVC, LogisticRegression and the linear regressors"
+        )
+
+
 class Certified(Nested):
     """What every estimator here has: its proof, its file, its threads, its way with Ctrl-C."""
 
     interrupt: Interrupt = "raise"
     n_threads: int | None = None
     n_jobs: int | None = None
+    _takes_rows_elsewhere = False  # on disk, or on a cluster
     _model_kind: str | None = None  # of the files that it loads; None if there are none
     _decisive: tuple[str, ...] = ("coef_",)  # attributes that tell inputs apart, alone
     _nothing: str = NOTHING  # to be said if all of them are 0

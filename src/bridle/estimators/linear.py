@@ -159,6 +159,7 @@ class LinearSVC(Certified, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     feature_names_in_: NDArray[Any]
     calibrators_: list[Calibrator]
     _model_kind = "linear"
+    _takes_rows_elsewhere = True
     weighted_: bool  # whether rows or classes had weights, which model files do not hold
     # Of subclasses that have no such parameters.
     multi_class: MultiClass = "ovr"

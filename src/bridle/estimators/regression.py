@@ -62,6 +62,7 @@ class OneFunction(Certified, BaseEstimator):  # type: ignore[misc]
     verbose: int
     callback: Callback | None = None
     intercept_scaling: float = 1.0
+    _takes_rows_elsewhere = True
 
     def _formula(self) -> tuple[float, Loss, Bias]:
         """C, the loss and the kind of intercept."""

@@ -212,7 +212,7 @@ def check_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     if one["n_features"] != other["n_features"]:
         widest = max(one["n_features"], other["n_features"])
         files = str(one["name"]).endswith(".arrow")
-        hint = f"; see bridle convert --features {widest}" if files else ""
+        hint = f"; bridle convert TEXT --features {widest}, or all texts at once" if files else ""
         raise ValueError(
             f"{one['name']} has {one['n_features']} features, but {other['name']} has "
             f"{other['n_features']}{hint}"

@@ -122,10 +122,9 @@ def make_part(
 
 def _stored(files: list[str], memory: int) -> list[Block | StoredBlock]:
     """All in memory if they fit in it together, else all on disk."""
-    from bridle.rows.cluster.stored import StoredBlock, shared_memory
+    from bridle.rows.cluster.stored import shared_memory
 
-    shares = zip(files, shared_memory(files, memory), strict=True)
-    stored = [StoredBlock(file, share) for file, share in shares]
+    stored = shared_memory(files, memory)
     return [_read_arrow(file) for file in files] if all(b.fits() for b in stored) else [*stored]
 
 
@@ -254,6 +253,11 @@ class DaskRows:
         label_column: str | None = None,
         memory: int | str | None = None,
     ) -> None:
+        if not hasattr(client, "scheduler_info") or not hasattr(client, "submit"):
+            raise TypeError(
+                f"client must be a distributed.Client, got {type(client).__name__}: "
+                "DaskRows(distributed.Client(ADDRESS), files)"
+            )
         self.client = client
         self.memory = parse_size(memory) if isinstance(memory, str) else memory
         self.wanted = Wanted(zero_based=zero_based, label_column=label_column)
@@ -280,6 +284,9 @@ class DaskRows:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("DaskRows stay on their cluster: they are no matrix in memory")
 
     def __getstate__(self) -> dict[str, Any]:
         """A fitted estimator can be pickled: what was measured goes with it, the rows stay."""

@@ -21,7 +21,7 @@ from bridle.rows.base import Judged, Pass, Piece, Scales, judge_piece, quick_err
 from bridle.rows.cluster.blocks import BlockRows
 from bridle.rows.cluster.messages import Against, FirstShare
 from bridle.rows.cluster.state import State
-from bridle.rows.disk.memory import resident_bytes
+from bridle.rows.disk.memory import TooLittleMemoryError, resident_bytes
 from bridle.rows.disk.ranges import DiskRows, Range
 from numpy.typing import NDArray
 
@@ -46,11 +46,25 @@ class StoredBlock:
         return plan is not None and plan.resident
 
 
-def shared_memory(files: list[str], memory: int) -> list[int]:
-    """What each of several files may take, so that all together keep the promise."""
+def shared_memory(files: list[str], memory: int) -> list[StoredBlock]:
+    """Each of several files with what it may take, so that all together keep the promise."""
     sizes = [open_arrow(file).bytes_in_memory for file in files]
     now = resident_bytes()
-    return [now + int((memory - now) * size / sum(sizes)) for size in sizes]
+    blocks = [
+        StoredBlock(file, now + int((memory - now) * size / sum(sizes)))
+        for file, size in zip(files, sizes, strict=True)
+    ]
+    needed, features = 0, 0
+    for block, size in zip(blocks, sizes, strict=True):
+        try:
+            block.fits()
+        except TooLittleMemoryError as error:  # of its share: say it of the whole
+            needed = max(needed, now + int((error.needed - now) * sum(sizes) / size))
+            features = error.features
+    if needed:
+        what = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+        raise TooLittleMemoryError(memory, needed, what, features)
+    return blocks
 
 
 class StoredRowsOfPart(BlockRows):

@@ -71,6 +71,17 @@ def resident_bytes() -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
+class TooLittleMemoryError(ValueError):
+    """What is allowed is too little. needed: bytes for the whole process."""
+
+    def __init__(self, allowed: int, needed: int, what: str, features: int) -> None:
+        self.needed, self.features = needed, features
+        super().__init__(
+            f"{show_size(allowed)} of memory are too few for {what}: at least {show_size(needed)} "
+            f"are needed, most of it for the program and {features} features"
+        )
+
+
 @dataclass(frozen=True)
 class MemoryPlan:
     """What may be in memory.
@@ -115,11 +126,7 @@ class MemoryPlan:
         on_disk = fixed + vectors + needed > memory
         left = memory - fixed - (0 if on_disk else vectors)
         if left < 2 * largest:
-            raise ValueError(
-                f"{show_size(memory)} of memory are too few for {rows.path}: at least "
-                f"{show_size(fixed + 2 * largest)} are needed, most of it for the program and "
-                f"{rows.n_features} features"
-            )
+            raise TooLittleMemoryError(memory, fixed + 2 * largest, str(rows.path), rows.n_features)
         buffers = min(_MOST_BUFFERS, left // largest)
         return cls(False, buffers, largest, left - buffers * largest, on_disk)
 

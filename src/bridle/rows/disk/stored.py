@@ -41,6 +41,11 @@ class StoredRows:
         self.memory = parse_size(memory) if isinstance(memory, str) else memory
         self.classes, self.class_counts = labels_of(self.source)
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "StoredRows stay on disk: they are no matrix in memory; open_arrow(FILE).batch(k).X is"
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
