@@ -94,3 +94,13 @@ def assert_feasible(y, alpha, C, *, loss="hinge", bias="none"):
         signed = alpha if loss in RESIDUAL else alpha * y
         goal = NU[loss] * np.sum(np.broadcast_to(C, len(alpha))) if loss in NU else 0.0
         assert abs(signed.sum() - goal) <= 1e-9 * np.abs(alpha).sum()
+
+
+def penalised(**options):
+    """scikit-learn's. Before its 1.8 the penalty has a name, too, and only that if it is l1."""
+    from sklearn.linear_model import LogisticRegression
+
+    if "l1_ratio" in options and LogisticRegression().penalty == "l2":
+        pure = options["l1_ratio"] == 1
+        options |= {"penalty": "l1", "l1_ratio": None} if pure else {"penalty": "elasticnet"}
+    return LogisticRegression(**options)

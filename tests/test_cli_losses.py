@@ -17,7 +17,6 @@ from bridle.objective.losses import LOSSES
 from click.testing import CliRunner, Result
 from scipy.sparse import csr_matrix
 from sklearn import svm
-from sklearn.linear_model import LogisticRegression
 
 import reference
 
@@ -145,7 +144,7 @@ def test_penalties_with_an_l1_norm(folder: Path, name: str, penalty: str) -> Non
     if penalty == "l1":
         peers = {
             "squared_hinge": svm.LinearSVC(C=0.1, penalty="l1", dual=False, tol=1e-9),
-            "logistic": LogisticRegression(C=0.1, solver="liblinear", l1_ratio=1, tol=1e-9),
+            "logistic": reference.penalised(C=0.1, solver="liblinear", l1_ratio=1, tol=1e-9),
         }
         peer = peers[name].set_params(max_iter=10**6).fit(X, signs)
         assert told["primal"] == pytest.approx(

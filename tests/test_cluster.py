@@ -420,7 +420,8 @@ def test_rows_that_stay_on_the_disks_of_the_workers(client, tmp_path):
         write_arrow(file, own, labels)
     DaskRows(client, files, memory="8G").close()  # what has to be loaded is loaded now
     most = max(client.run(resident_bytes).values())
-    for extra in range(24, 64, 4):
+    # The least that is taken: what was freed may still be counted, or not any more.
+    for extra in range(-160, 160, 4):
         try:
             rows = DaskRows(client, files, memory=most + (extra << 20))
         except ValueError as error:
@@ -523,6 +524,8 @@ def test_an_object_store(texts, files, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    if not hasattr(server.ThreadedMotoServer, "get_host_and_port"):
+        pytest.skip("this moto does not say on which port it is")
     store = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     store.start()
     try:

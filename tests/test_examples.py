@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
+# matplotlib 3.8 calls names of pyparsing that are old today.
+STRICT = [] if version("matplotlib").startswith("3.8.") else ["-W", "error"]
 EXAMPLES = sorted(path.name for path in FOLDER.glob("*.py"))
 
 
@@ -19,7 +22,7 @@ def test_it_runs(name, tmp_path):
     environment = {k: v for k, v in os.environ.items() if k != "BRIDLE_DATA"}
     environment["MPLBACKEND"] = "agg"
     done = subprocess.run(
-        [sys.executable, "-W", "error", FOLDER / name], cwd=tmp_path, env=environment,
+        [sys.executable, *STRICT, FOLDER / name], cwd=tmp_path, env=environment,
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

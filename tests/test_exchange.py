@@ -29,10 +29,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse import random as sparse_random
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC as Peer
+
+from reference import penalised
 
 needs_liblinear = pytest.mark.skipif(
     shutil.which("liblinear-train") is None, reason="needs Debian's liblinear-tools"
@@ -46,14 +48,6 @@ def draw(labels: list[int], n_rows: int = 120, seed: int = 0) -> tuple[csr_matri
     truth = np.random.default_rng(7).normal(size=(12, len(labels)))
     scores = X @ truth + 0.2 * rng.normal(size=(n_rows, len(labels)))
     return X, np.array(labels, np.float64)[scores.argmax(axis=1)]
-
-
-def penalised(**options: Any) -> LogisticRegression:
-    """Before scikit-learn 1.8 the penalty has a name, too, and only that if it is l1."""
-    if "l1_ratio" in options and LogisticRegression().penalty == "l2":
-        pure = options["l1_ratio"] == 1
-        options |= {"penalty": "l1", "l1_ratio": None} if pure else {"penalty": "elasticnet"}
-    return LogisticRegression(**options)
 
 
 def tool(name: str, *arguments: Any) -> None:

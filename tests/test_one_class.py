@@ -8,6 +8,7 @@ import bridle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from bridle import LinearOneClassSVM, OneClass
 from bridle.cli import main
 from bridle.rows.cluster.local import LocalParts
@@ -86,6 +87,9 @@ def test_the_optimum_is_libsvms_and_liblinears(nu):
     assert found.certificate.primal == pytest.approx(ours.primal(w, -model.rho), rel=1e-6)
 
 
+@pytest.mark.skipif(
+    sklearn.__version__.startswith("1.6"), reason="scikit-learn 1.6 has weights twice as large"
+)
 def test_the_half_space_is_that_of_sgd():
     X = data(2000)
     ours = LinearOneClassSVM(nu=0.3, tol=1e-6).fit(X)

@@ -7,6 +7,8 @@ import scipy.sparse as sp
 from bridle import Gap, LinearSVC, LogisticRegression, PenalisedProblem, solve
 from sklearn import linear_model, svm
 
+from reference import penalised
+
 STORAGES = {
     "csr32": lambda X: sp.csr_matrix(X, dtype=np.float32),
     "csr64": sp.csr_matrix,
@@ -99,9 +101,7 @@ def test_the_optimum_is_that_of_liblinear(C):
 
 
 def bridle_free_liblinear(C):
-    return linear_model.LogisticRegression(
-        l1_ratio=1, C=C, solver="liblinear", tol=1e-9, max_iter=10**6
-    )
+    return penalised(l1_ratio=1, C=C, solver="liblinear", tol=1e-9, max_iter=10**6)
 
 
 @pytest.mark.parametrize("l1", [1.0, 0.3])
@@ -120,9 +120,9 @@ def test_an_elastic_net_is_sagas_and_its_model_is_saved(tmp_path):
     X, y, weight = rows("logistic")
     ours = LogisticRegression(0.5, penalty="elasticnet", l1_ratio=0.6, tol=1e-8)
     ours.fit(X, y, sample_weight=weight)
-    peer = linear_model.LogisticRegression(
-        C=0.5, l1_ratio=0.6, solver="saga", tol=1e-9, max_iter=10**6
-    ).fit(X, y, sample_weight=weight)
+    peer = penalised(C=0.5, l1_ratio=0.6, solver="saga", tol=1e-9, max_iter=10**6).fit(
+        X, y, sample_weight=weight
+    )
     assert np.allclose(ours.coef_, peer.coef_, atol=1e-4)
     ours.save(tmp_path / "m")
     again = LogisticRegression.load(tmp_path / "m")
