@@ -147,8 +147,10 @@ SCRIPT = """
     digest = hashlib.blake2b()
     models = [
         LinearSVC(0.1, random_state=0), LinearSVC(0.1, solver="dcd", random_state=0),
-        LinearSVC(0.1, loss="squared_hinge", solver="newton"), SVC(), OnlineSVC(random_state=0),
+        LinearSVC(0.1, loss="squared_hinge", solver="newton"), OnlineSVC(random_state=0),
     ]
+    if int(np.__version__.split(".")[0]) > 1:  # the BLAS of NumPy 1.26 adds otherwise by threads
+        models.append(SVC())
     for model in models:
         digest.update(model.fit(X, y).decision_function(X).tobytes())
     print(digest.hexdigest())
