@@ -1,4 +1,4 @@
-"""Files of models that somebody has changed, and the use of whatever still loads.
+"""Files that somebody has changed, and the use of whatever still loads.
 
 `mutated_model` changes a file and puts its checksum right again, `use_model` loads it and does with
 the model all that can be done. Nothing but an error in bridle's own words may come of it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import random
 import struct
 import traceback
 import warnings
@@ -20,10 +21,11 @@ from typing import Any
 import bridle
 import numpy as np
 import scipy.sparse as sp
-from bridle.data import read_svmlight
+from bridle.data import ArrowError, open_arrow, read_svmlight
 from bridle.data.sequence_features import NamedFeatures
 from bridle.errors import ModelError
 from bridle.models.storage import load_model, save_model
+from bridle.rows.disk.ranges import DiskRows
 
 PREAMBLE = struct.Struct("<8sIIQQ32s")
 FOLDER = Path(__file__).with_name("files_of_0_1_0")
@@ -301,3 +303,22 @@ def example_models(folder: Path) -> dict[str, bytes]:
     for name, estimator in made.items():
         save_model(folder / name, estimator)
     return old | {name: (folder / name).read_bytes() for name in made}
+
+
+def refusals(path: Path, trials: int, begin: int = 0) -> int:
+    """How many of so many damaged versions of a file of rows are refused by name.
+
+    Bytes from `begin` on are changed. What is not refused can be read.
+    """
+    good, chance, refused = path.read_bytes(), random.Random(0), 0
+    for trial in range(trials):
+        raw = bytearray(good)
+        for _ in range(1 + trial % 8):
+            raw[chance.randrange(begin, len(raw))] = chance.randrange(256)
+        path.write_bytes(raw)
+        try:
+            for part in DiskRows(open_arrow(path), memory=(None, 1 << 40)[trial % 2]).parts():
+                assert part.rows.n_rows > 0
+        except ArrowError as error:
+            refused += str(path) in str(error)
+    return refused

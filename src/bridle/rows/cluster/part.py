@@ -92,8 +92,8 @@ class Part:
     def widen(self, n_features: int) -> None:
         """To the width of other parts, where rows of texts do not show how wide the data are."""
         for k, own in enumerate(self.blocks):
-            block = own.block() if isinstance(own, BlockRows) else None
-            if block is not None and (wider := block.wider(n_features)) is not block:
+            block = own.block()
+            if (wider := block.wider(n_features)) is not block:
                 self.blocks[k] = BlockRows(wider, self.n_threads, own.place)
         self.n_features = self.blocks[0].n_features
 

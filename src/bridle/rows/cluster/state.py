@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from bridle import _core
@@ -34,13 +34,18 @@ class State:
     band: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))  # see `near`
 
     @classmethod
-    def start(cls, block: BlockRows, against: Against, alpha: Array | None, ratio: float) -> State:
+    def start(cls, block: BlockRows, against: Against, alpha: Array | None, ratio: float) -> Self:
         """From dual variables of another C, or from zero."""
         loss, piece = loss_from(against.loss), block.piece(against)
         start = np.zeros(len(piece.y))
         if alpha is not None:
             start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
-        return cls(block, piece, loss, descent_of(piece, loss, start))
+        return cls(block, piece, loss, cls.descend(block, piece, loss, start))
+
+    @staticmethod
+    def descend(block: Any, piece: Piece, loss: Loss, alpha: Array) -> Any:
+        """The descent that holds alpha."""
+        return descent_of(piece, loss, alpha)
 
     @property
     def y(self) -> Array:

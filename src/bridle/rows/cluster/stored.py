@@ -15,8 +15,7 @@ import numpy as np
 from bridle import _core
 from bridle.data.arrow import open_arrow
 from bridle.matrix.arrays import Array
-from bridle.objective.dual import rescaled
-from bridle.objective.losses import Loss, inner, loss_from
+from bridle.objective.losses import Loss, inner
 from bridle.rows.base import Judged, Pass, Piece, Scales, judge_piece, quick_error, total
 from bridle.rows.cluster.blocks import BlockRows
 from bridle.rows.cluster.messages import Against, FirstShare
@@ -159,22 +158,17 @@ class StoredRowsOfPart(BlockRows):
 
 def state_of(block: BlockRows, against: Against, alpha: Array | None, ratio: float) -> State:
     """One problem's view of a block, wherever its rows are."""
-    if isinstance(block, StoredRowsOfPart):
-        return StoredState.start(block, against, alpha, ratio)
-    return State.start(block, against, alpha, ratio)
+    kind = StoredState if isinstance(block, StoredRowsOfPart) else State
+    return kind.start(block, against, alpha, ratio)
 
 
 class StoredState(State):
     """The same of rows on disk."""
 
-    @classmethod
-    def start(cls, block: Any, against: Against, alpha: Array | None, ratio: float) -> StoredState:
-        """From dual variables of another C, or from zero."""
-        loss, piece = loss_from(against.loss), block.piece(against)
-        start = np.zeros(len(piece.y))
-        if alpha is not None:
-            start = piece.clipped(rescaled(alpha, piece.lower, piece.upper, ratio, loss))
-        return cls(block, piece, loss, StoredDescent(block, piece, loss, start))
+    @staticmethod
+    def descend(block: Any, piece: Piece, loss: Loss, alpha: Array) -> StoredDescent:
+        """The descent that holds alpha."""
+        return StoredDescent(block, piece, loss, alpha)
 
     def judge_rows(self, w: Array, b: float, scales: Scales) -> tuple[Judged, Array, Pass]:
         """The dual's share, the feasible alpha, and a look at the rows."""
